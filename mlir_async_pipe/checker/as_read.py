@@ -14,11 +14,6 @@ The module that is checked stays as it is, and is no copy where nothing of that 
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from math import prod
-from typing import Any, Literal, NamedTuple
-
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
@@ -27,36 +22,17 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     edits,
     enclosing,
-    is_function,
-    symbol_name,
-    type_text,
     users,
     walk,
     walk_named,
 )
 from mlir_async_pipe.checker import buffer_places, poll_loops, polled_phases
-from mlir_async_pipe.checker.selection import kernels
-from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
+from mlir_async_pipe.checker.promises import NO_PROMISES, CheckOptions, Promises
 from mlir_async_pipe.facts.values import same_values
-from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
-from mlir_async_pipe.facts.values.integer_ops import bits_of_text
-from mlir_async_pipe.facts.values.map_memory import EncodedMaps, given_place
-from mlir_async_pipe.facts.values.memory_roots import GIVEN, parameter_of, root_of
+from mlir_async_pipe.facts.values.map_memory import EncodedMaps
 from mlir_async_pipe.ptx import raise_assembly
-from mlir_async_pipe.session.diagnostics import InputError, UsageError
 from mlir_async_pipe.vocabulary import accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import SCOPE
-from mlir_async_pipe.vocabulary.launch_ids import (
-    BLOCK_SIZES,
-    LARGEST_BLOCK,
-    LARGEST_CLUSTER,
-    LIMITS_OF_THREADS,
-    Size,
-    block_size,
-    cluster_size,
-    set_cluster_size,
-    threads_allowed,
-)
 from mlir_async_pipe.vocabulary.mbarrier_ops import POLL
 from mlir_async_pipe.vocabulary.memory_names import (
     MAKES_RESOURCE,
@@ -71,51 +47,11 @@ from mlir_async_pipe.vocabulary.tensor_boxes import BOX, box_of
 from mlir_async_pipe.waits.ssa.carried_sums import carry_sums, sink_moves
 from mlir_async_pipe.waits.ssa.struct_fields import split_fields
 
-# Numbers of fewer bits are data, and may wrap whatever is promised: pixels, quantised weights.
-LEAST_BITS = 32
-
-
-@dataclass(frozen=True)
-class CheckOptions:
-    """Options of `async-pipe-check`.
-
-    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
-    arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
-    several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
-    block of unknown size may have several threads along axes that the kernel never reads.
-    `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
-    `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not
-    wrap, as signed numbers. `assume_independent`: no two threads or blocks of a kernel meet in
-    global memory where it cannot be decided whether they do, as `async_pipe.independent` on it says.
-    `assume_boxes`: the boxes of tensor maps that a kernel is given, by the numbers of its arguments:
-    0=128x64xf16,1=64x64xf16 (`1+64=…` for a map at byte 64 of argument 1, `gemm:0=…` for one kernel).
-    `assume_block_size`, `assume_cluster_size`: the threads of the blocks, and the blocks of the clusters, of kernels that
-    do not say it: 128 or 16x8x1 (`gemm:128` for one kernel).
-    """
-
-    chip: str = ""
-    assume_noalias_arguments: bool = False
-    assume_several_blocks: bool = False
-    assume_several_threads: bool = False
-    assume_noalias_maps: bool = False
-    assume_no_overflow: bool = False
-    assume_independent: bool = False
-    assume_boxes: str = ""
-    assume_block_size: str = ""
-    assume_cluster_size: str = ""
-
-
-NO_PROMISES = CheckOptions()
-
 
 def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
     """The module, or the copy to prove something of, with what is promised."""
-    boxes = read_boxes(options.assume_boxes)
-    blocks = read_sizes("block", options.assume_block_size)
-    clusters = read_sizes("cluster", options.assume_cluster_size)
-    promised = options.assume_no_overflow or options.assume_independent
-    promised = promised or bool(boxes or blocks or clusters)
-    otherwise = promised or any(True for _ in walk_named(root, _is_read_otherwise))
+    promises = Promises.of(options)
+    otherwise = bool(promises) or any(True for _ in walk_named(root, _is_read_otherwise))
     if not otherwise and not _of_variables(root):
         return root
     copy = root.clone(ip=False).operation
@@ -127,16 +63,9 @@ def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
         sink_moves(copy)
         changed += buffer_places.replace(copy) + polled_phases.replace(copy)
         changed += poll_loops.replace(copy)
-        if options.assume_no_overflow:
-            _promise_no_overflow(copy)
-        if options.assume_independent:
-            _promise_independence(copy)
-        if boxes:
-            promise_boxes(copy, boxes)
+        promises.write(copy)
         changed += _write_encoded_boxes(copy)
-        promise_sizes(copy, "block", blocks)
-        promise_sizes(copy, "cluster", clusters)
-    return copy if changed or promised else root
+    return copy if changed or promises else root
 
 
 def _is_read_otherwise(name: str) -> bool:
@@ -186,98 +115,6 @@ def _is_used_in_place(pointer: Value) -> bool:
     return True
 
 
-def _promise_no_overflow(root: Operation) -> None:
-    for op in walk_named(root, is_sum_or_product):
-        if (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS:
-            set_no_wrap(op)
-
-
-def _promise_independence(root: Operation) -> None:
-    promise = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, root.context), 0)
-    for op in walk(root):
-        if _is_of_global_memory(op):
-            op.attributes[INDEPENDENT] = promise
-
-
-def _is_of_global_memory(op: Operation) -> bool:
-    """Whether all that an op accesses is certainly global memory."""
-    roots = [root_of(access.memory) for access in accesses(op)]
-    return bool(roots) and all(
-        root.space == "global"
-        and (root.kind in GIVEN or type_text(root.value.type) == "!llvm.ptr<1>")
-        for root in roots
-    )
-
-
-# What a user promises of tensor maps that are made elsewhere, on the host: which box a copy by them moves.
-#
-#     assume-boxes=0=128x64xf16,2+64=64x64xf16
-#
-#     nvvm.cp.async.bulk.tensor… by the map that argument 0 is    -->  … {async_pipe.box = memref<128x64xf16>}
-#     … by the map at byte 64 of argument 2                       -->  … {async_pipe.box = memref<64x64xf16>}
-#
-# A promise that nothing uses, or that no tensor map can keep, is an error: the user means another argument.
-
-
-_PROMISE = re.compile(r"(?:([\w$.]+):)?(\d+)(?:\+(\d+))?=((?:\d+x)+)([a-zA-Z]\w*)")
-
-
-class Promise(NamedTuple):
-    """The box of the map at a byte of an argument, of the kernel of a name or of all."""
-
-    text: str
-    kernel: str | None
-    argument: int
-    byte: int
-    box: str
-
-    def is_of(self, kernel: str, argument: int, byte: int) -> bool:
-        return self.kernel in (None, kernel) and (self.argument, self.byte) == (argument, byte)
-
-
-def read_boxes(text: str) -> list[Promise]:
-    """The promises of an option `[KERNEL:]ARGUMENT[+BYTE]=SHAPExTYPE,…`. Raises UsageError (bad-option-value)."""
-    promises = []
-    for part in filter(None, text.split(",")):
-        found = _PROMISE.fullmatch(part)
-        if found is None:
-            raise UsageError(
-                f"'{part}' of assume-boxes is no box",
-                code="bad-option-value",
-                advice="the number of the argument, and the box as a shape whose rows come last: 0=128x64xf16; "
-                "1+64=… for a map at byte 64 of argument 1, gemm:0=… for one kernel",
-            )
-        kernel, argument, byte, shape, kind = found.groups()
-        box = f"memref<{shape}{kind}>"
-        promises.append(Promise(part, kernel, int(argument), int(byte or 0), box))
-    return promises
-
-
-def promise_boxes(root: Operation, promises: list[Promise]) -> None:
-    """Write the boxes to the tensor copies by maps that are given. Raises InputError (bad-box), UsageError (unused-box)."""
-    unused = set(promises)
-    given: list[str] = []
-    for op in walk(root):
-        place = _map_of(op)
-        if place is None or box_of(op) is not None:
-            continue
-        function, argument, byte = place
-        kernel = symbol_name(function)
-        given.append(f"{kernel}:{argument}" + (f"+{byte}" if byte else ""))
-        for one in promises:
-            if one.is_of(kernel, argument, byte):
-                op.attributes[BOX] = _attribute(op, one)
-                box_of(op)
-                unused.discard(one)
-    if unused:
-        one = next(promise for promise in promises if promise in unused)
-        raise UsageError(
-            f"no tensor copy is by the map of '{one.text}'",
-            code="unused-box",
-            advice="maps whose box nothing says: " + (", ".join(dict.fromkeys(given)) or "none"),
-        )
-
-
 def _write_encoded_boxes(root: Operation) -> int:
     """Write the boxes of maps that the host around a launch encodes to the copies by them."""
     maps, written = EncodedMaps(), 0
@@ -289,91 +126,3 @@ def _write_encoded_boxes(root: Operation) -> int:
                     op.attributes[BOX] = ir.TypeAttr.get(ir.Type.parse(box, op.context), op.context)
                     written += 1
     return written
-
-
-def _map_of(op: Operation) -> tuple[Operation, int, int] | None:
-    """The function, the number of the argument and the byte in it of the map by which an op copies."""
-    copies = "tensor_map" in row_of(op).operands
-    place = given_place(op.operands[groups_of(op)["tensor_map"][0]]) if copies else None
-    parameter = None if place is None else parameter_of(root_of(place[0]))
-    return None if place is None or parameter is None else (*parameter, place[1])
-
-
-def _attribute(op: Operation, one: Promise) -> Any:
-    try:
-        return ir.TypeAttr.get(ir.Type.parse(one.box, op.context), op.context)
-    except ir.MLIRError:
-        raise UsageError(
-            f"'{one.text}' of assume-boxes is no type of MLIR", code="bad-option-value"
-        ) from None
-
-
-# What a user promises of the launch: how many threads a block has, and how many blocks a cluster, where a kernel does
-# not say it.
-#
-#     assume-block-size=256,gemm:16x8
-#
-#     llvm.func @gemm … {nvvm.maxntid = 128}    -->    … {nvvm.maxntid = 128, known_block_size = 16, 8, 1}
-#     any other kernel of unknown size          -->    … {known_block_size = 256, 1, 1}
-
-Extent = Literal["block", "cluster"]
-_SIZE = re.compile(r"(?:([\w$.]+):)?(\d+(?:x\d+){0,2})")
-_LARGEST = {"block": LARGEST_BLOCK, "cluster": LARGEST_CLUSTER}
-
-
-def read_sizes(extent: Extent, text: str) -> dict[str, Size]:
-    """The promises of an option `[KERNEL:]X[xY[xZ]],…` by kernel, "" for all others. Raises UsageError
-    (bad-option-value)."""
-    promises: dict[str, Size] = {}
-    for part in filter(None, text.split(",")):
-        found = _SIZE.fullmatch(part)
-        x, y, z = [*map(int, found[2].split("x")), 1, 1][:3] if found else (0, 0, 0)
-        if found is None or not 0 < x * y * z <= _LARGEST[extent] or (found[1] or "") in promises:
-            raise UsageError(
-                f"'{part}' of assume-{extent}-size is no size of a {extent}",
-                code="bad-option-value",
-                advice=f"the numbers along x, y and z, {_LARGEST[extent]} in all at most, once for each kernel: 8, "
-                "4x2x1, gemm:2",
-            )
-        promises[found[1] or ""] = x, y, z
-    return promises
-
-
-def promise_sizes(root: Operation, extent: Extent, promises: dict[str, Size]) -> None:
-    """Write the sizes to the kernels that do not say theirs. Raises UsageError (unused-size), InputError
-    (block-size-conflict, cluster-conflict)."""
-    unused = set(promises)
-    found = [kernel for kernel in kernels(root) if is_function(kernel)]
-    for kernel in found if promises else ():
-        name = symbol_name(kernel)
-        size = promises.get(name, promises.get(""))
-        stated = block_size(kernel) if extent == "block" else cluster_size(kernel)
-        if size is None or (stated is not None and name not in promises):
-            continue
-        unused.discard(name if name in promises else "")
-        _check_size(kernel, extent, size, stated)
-        if extent == "cluster":
-            set_cluster_size(kernel, size)
-        else:
-            given = ir.DenseI32ArrayAttr.get(list(size), kernel.context)
-            kernel.attributes[BLOCK_SIZES[0]] = given
-    if unused:
-        raise UsageError(
-            f"no kernel of unknown size is meant by '{min(unused)}' of assume-{extent}-size",
-            code="unused-size",
-            advice="the kernels are: " + (", ".join(map(symbol_name, found)) or "none"),
-        )
-
-
-def _check_size(kernel: Operation, extent: Extent, size: Size, stated: Size | None) -> None:
-    limits = [threads_allowed(kernel, of) for of in LIMITS_OF_THREADS if of in kernel.attributes]
-    is_allowed = extent == "cluster" or all(low <= prod(size) <= high for low, high in limits)
-    if stated in (None, size) and is_allowed:
-        return
-    said = " x ".join(map(str, stated)) if stated else " to ".join(map(str, limits[0]))
-    raise InputError(
-        f"a {extent} of '{symbol_name(kernel)}' has the size {said}, and not {' x '.join(map(str, size))}",
-        code="block-size-conflict" if extent == "block" else "cluster-conflict",
-        at=kernel,
-        advice=f"let assume-{extent}-size say what the kernel is launched with",
-    )

@@ -17,9 +17,10 @@ from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import symbol_name
 from mlir_async_pipe.checker import hazards
-from mlir_async_pipe.checker.as_read import CheckOptions, as_read
+from mlir_async_pipe.checker.as_read import as_read
 from mlir_async_pipe.checker.hazards import CheckSummary, Hazard
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
+from mlir_async_pipe.checker.promises import CheckOptions
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.checker.unfollowed import REASON, homeless
 from mlir_async_pipe.chips.target import target_for

@@ -17,7 +17,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     unchanged,
 )
-from mlir_async_pipe.checker.as_read import NO_PROMISES, CheckOptions
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
 from mlir_async_pipe.checker.commit_groups import Groups
 from mlir_async_pipe.checker.conflicts import Cause, Finding, Findings, Judge
@@ -38,6 +37,7 @@ from mlir_async_pipe.checker.phases.followed_kernel import Followed, OrderedByPh
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory, find_global_memory
 from mlir_async_pipe.checker.phases.mbarrier_state import Does
 from mlir_async_pipe.checker.precision import Precision, RefineError, Rung, refined
+from mlir_async_pipe.checker.promises import NO_PROMISES, CheckOptions
 from mlir_async_pipe.checker.selection import (
     Callees,
     callable_functions,

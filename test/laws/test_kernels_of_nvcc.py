@@ -3,7 +3,7 @@ of its waits, arrivals, fences or barriers is.
 
 `test/helpers/cuda/kernels.cu` is the text; `kernels.ptx` is what nvcc wrote.
 
-Covers: checker/kernel.py, checker/as_read.py, checker/poll_loops.py, checker/phases/block_memory.py,
+Covers: checker/kernel.py, checker/as_read.py, checker/promises.py, checker/poll_loops.py, checker/phases/block_memory.py,
 checker/phases/loop_iterations.py, checker/phases/amounts.py, ptx/instructions.py
 """
 

@@ -41,8 +41,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
     walk_named,
 )
-from mlir_async_pipe.checker.as_read import CheckOptions
 from mlir_async_pipe.checker.kernel import KernelVerdict, ModuleKernels, check_kernel, surroundings
+from mlir_async_pipe.checker.promises import CheckOptions
 from mlir_async_pipe.checker.selection import (
     Callees,
     callee_of,

@@ -25,8 +25,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.checker.as_read import CheckOptions
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
+from mlir_async_pipe.checker.promises import CheckOptions
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import target_for
 from mlir_async_pipe.facts.loops.annotations import BARRIERS

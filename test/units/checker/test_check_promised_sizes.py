@@ -1,6 +1,6 @@
 """How many threads a block has where a kernel does not say it: its bound, and what a user promises of the launch.
 
-Covers: checker/as_read.py, checker/thread_grid.py, vocabulary/launch_ids.py, lowering/scopes/block_sizes.py
+Covers: checker/promises.py, checker/thread_grid.py, vocabulary/launch_ids.py, lowering/scopes/block_sizes.py
 """
 
 from __future__ import annotations
