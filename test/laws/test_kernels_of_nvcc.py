@@ -32,7 +32,7 @@ WRONG = {"handed_back_early", "for_others"}
 # Of phases the size of a block must be known; what threads only share among all of them needs no more than its bound.
 BY_BOUND = {"pipeline", "products"}
 SYNCHRONISES = re.compile(
-    r"(@!?%\w+\s+)?(bar\.|\{ \.reg \.b64 s; mbarrier|\{ \.reg \.pred p; again|mbarrier\.|cp\.async\.(wait|commit|mbarrier)|fence\.)"
+    r"(@!?%\w+\s+)?(bar(rier)?\.|\{ \.reg \.b64 s; mbarrier|\{ \.reg \.pred p; again|mbarrier\.|cp\.async\.(wait|commit|mbarrier)|fence\.)"
 )
 
 

@@ -541,14 +541,17 @@ def meeting(run: Run, number: int) -> Callable[[Spot], None]:
         elif "predicate" in at or run.maybe:
             raise NotFollowedError("unknown-mbarrier")
         elif is_named:
-            _join(spot, memory, at, number, waits=waits)
+            _join(spot, memory, at, number, waits=waits, whole=whole)
 
     return execute
 
 
-def _join(spot: Spot, memory: BlockMemory, at: dict[str, int], number: int, *, waits: bool) -> None:
-    if not _are_whole_warps(spot.threads(), memory.everybody):
-        # Warps come to it, not lanes (PTX ISA, barrier.cta: .aligned), and what one lane learns all of its warp know.
+def _join(
+    spot: Spot, memory: BlockMemory, at: dict[str, int], number: int, *, waits: bool, whole: bool
+) -> None:
+    if not (whole or _are_whole_warps(spot.threads(), memory.everybody)):
+        # Warps come to it, not lanes (PTX ISA, barrier.cta: .aligned), and what one lane learns all of its warp know. Where the
+        # whole block comes, lanes that went apart before have met again.
         raise NotFollowedError("lanes-apart")
     name = spot.exact(at["number"]) if "number" in at else 0
     if name >= NUMBERS:

@@ -35,6 +35,7 @@ from mlir_async_pipe.facts.values.divisors import divisor
 from mlir_async_pipe.facts.values.domains import Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.map_memory import given_place
 from mlir_async_pipe.facts.values.memory_roots import is_pointer, root_of
 from mlir_async_pipe.vocabulary import accesses, row_of, use_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
@@ -217,12 +218,15 @@ class PathNumbers:
         return [rule(number) for number in range(len(run.results))]
 
     def loads_one(self, run: Run) -> bool:
-        """Whether all threads of a block load one number: from a place that they agree on, where nobody writes. In a cluster blocks
-        have places of their own."""
-        if run.makes_values or self.blocks.count > 1 or not run.results:
+        """Whether all threads load one number: from a place that they agree on, where nobody writes. In a cluster blocks have
+        places of their own, but for what the kernel is given."""
+        if run.makes_values or not run.results:
             return False
-        constant = self.effects.sites.loads_constant(run.op, run.frame)
-        return constant and self._divergence.differing.isdisjoint(run.operands)
+        if not self.effects.sites.loads_constant(run.op, run.frame):
+            return False
+        if self.blocks.count > 1 and given_place(accesses(run.op)[0].memory) is None:
+            return False
+        return self._divergence.differing.isdisjoint(run.operands)
 
     def loads_by_root(self, run: Run) -> bool:
         """Whether operands alone say which place an op loads from: a view has strides that they do not tell."""

@@ -154,7 +154,8 @@ class PhasePaths:
 
     def __post_init__(self) -> None:
         flow, effects = self.flow, self.effects
-        self.needed = needed_values(flow, effects.reads) | Registers.kept(flow)
+        read = needed_values(flow, effects.reads, self.numbers.loads_one)
+        self.needed = read | Registers.kept(flow)
         self.live = live_values(flow, self.needed)
         self.plans = [self._plans(block) for block in flow.blocks]
         self.made = [

@@ -207,3 +207,22 @@ KERNEL bulk(const float4* a, float* out, int n) {
   }
   out[t] = sum;
 }
+
+// Blocks of a cluster, each with copies of its own, as often as a struct says.
+KERNEL __cluster_dims__(2, 1, 1) in_clusters(Problem p, const float4* a, float* out) {
+  __shared__ float4 tile[128];
+  __shared__ unsigned long long full;
+  int t = threadIdx.x;
+  if (t == 0) init(at(&full), 128);
+  asm volatile("barrier.cluster.arrive;" ::: "memory");
+  asm volatile("barrier.cluster.wait;" ::: "memory");
+  float sum = 0;
+  NO_UNROLL for (int i = 0; i < p.k; ++i) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at(&tile[t])), "l"(a + i * 128 + t) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(at(&full)) : "memory");
+    wait(at(&full), i & 1);
+    sum += tile[t ^ 33].x;
+    __syncthreads();
+  }
+  out[blockIdx.x * 128 + t] = sum;
+}

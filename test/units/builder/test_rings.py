@@ -81,7 +81,13 @@ def test_both_forms_are_right_in_every_scope(form: str, scope: Scope, target: st
     module = written(form, scope, lanes).module
     report = mlir_async_pipe.pipeline(module, target=target)
     counts = [wait.count for wait in report.of("waits")]
-    assert counts == ([1, 1, 0] if form == "loop" else [2])
+    if (form, scope) == ("loop", "thread") and target.startswith("rocdl:"):
+        # Each thread copies to a view of its own: which lane of a wave copies what is then not known.
+        (remark,) = [d for d in report.diagnostics if d.code == "through-registers"]
+        assert "views of their own" in remark.message
+        assert counts == []
+    else:
+        assert counts == ([1, 1, 0] if form == "loop" else [2])
     assert [check.unknown for check in report.of("checks")] == [0]
     assert ("gpu.barrier" in str(module)) == (scope != "thread")
     rows = np.random.default_rng(0).random((7, THREADS), dtype=np.float32)
