@@ -247,10 +247,26 @@ class _Plan:
             lambda op: self._counts(op, self.queues),
         )
 
-    def counter_of(self, commit: Operation) -> int | None:
-        """The number of the queue that an op certainly commits a group to; None if it is none of these."""
-        own = (n for n, queue in enumerate(self.queues) if self.callees.commits(commit, queue))
-        return next(own, None)
+    def event(self, op: Operation) -> CounterEvent:
+        """What an op is to the counters."""
+        if op in self.cases:
+            queue = self.analysis.graph.queue(op)
+            assert queue is not None
+            return CounterEvent(self.queues.index(queue), cases=self.cases[op])
+        if op.name in CALL_OPS:
+            return CounterEvent(groups=tuple(self.callees.groups(op, q) for q in self.queues))
+        own = (n for n, queue in enumerate(self.queues) if self.callees.commits(op, queue))
+        return CounterEvent(next(own, None))
+
+
+class CounterEvent(NamedTuple):
+    """What an op is to the counters, read before the function is rewritten, since handles of ops hash by their operands:
+    the number of the queue that it waits for in some `cases`, or certainly commits a group to (None: it is none of these);
+    the `groups` that a call adds to each counter."""
+
+    queue: int | None = None
+    cases: list[int] | None = None
+    groups: tuple[int, ...] = ()
 
 
 # Counts groups at run time, and lets the number of its group travel beside each token.
@@ -270,7 +286,11 @@ class GroupNumbers(Carrier):
     def __init__(self, plan: _Plan) -> None:
         skeleton = plan.skeleton()
         super().__init__(skeleton, ir.IndexType.get(skeleton.root.context))
-        self.plan, self.tracked, self.foreign = plan, plan.tracked, plan.foreign
+        self.tracked, self.foreign = plan.tracked, plan.foreign
+        self._events = {
+            block: [plan.event(op) for op in ops if not len(op.regions)]
+            for block, ops in skeleton.events.items()
+        }
         entry = skeleton.root.regions[0].blocks[0]
         self._entry = IntegerWriter(ir.InsertionPoint.at_block_begin(entry), skeleton.root.location)
         self._zero = self._entry.constant(0)
@@ -287,31 +307,32 @@ class GroupNumbers(Carrier):
 
     def over(self, op: Operation, variables: Variables) -> Variables:
         """Count, number tokens, and replace waits."""
-        plan = self.plan
-        if op in plan.cases:
-            self._switch(op, plan.cases[op], variables)
+        event = self._events[op.block].pop(0)
+        if event.cases is not None and event.queue is not None:
+            self._switch(op, event.cases, event.queue, variables)
             return variables
-        if op.name in CALL_OPS:
+        if event.groups:
             variables = [
-                self._plus(counter, plan.callees.groups(op, queue), op)
-                for counter, queue in zip(variables, plan.queues, strict=True)
+                self._plus(counter, groups, op)
+                for counter, groups in zip(variables, event.groups, strict=True)
             ]
-        elif (counter := plan.counter_of(op)) is not None:
+        elif event.queue is not None:
             variables = list(variables)
-            variables[counter] = self._plus(variables[counter], 1, op)
+            variables[event.queue] = self._plus(variables[event.queue], 1, op)
         for result in op.results:
             queue = self.tracked.get(result)
             if queue is not None:
-                self.bind(result, self._number_of(op, queue, variables))
+                self.bind(result, self._number_of(op, event, queue, variables))
         return variables
 
-    def _number_of(self, op: Operation, queue: int, variables: Variables) -> Value:
+    def _number_of(
+        self, op: Operation, event: CounterEvent, queue: int, variables: Variables
+    ) -> Value:
         counter, row = variables[queue], row_of(op)
         if op.name in CALL_OPS:
             return self._plus(counter, -self.foreign[queue], op)
         if row.commits is not None:
-            own = self.plan.counter_of(op) == queue
-            return counter if own else self._entry.constant(NEVER)
+            return counter if event.queue == queue else self._entry.constant(NEVER)
         if row.token:
             return self._plus(counter, 1, op)
         if op.name in SELECT_OPS:
@@ -321,14 +342,12 @@ class GroupNumbers(Carrier):
             return self.companion(op.operands[0], variables)
         return self._plus(counter, -self.foreign[queue], op)
 
-    def _switch(self, op: Operation, cases: list[int], variables: Variables) -> None:
+    def _switch(self, op: Operation, cases: list[int], queue: int, variables: Variables) -> None:
         write = self._at(before(op), op)
         latest, *others = [self.companion(token, variables) for token in op.operands]
         for number in others:
             latest = write.largest(latest, number)
-        queue = self.plan.analysis.graph.queue(op)
-        assert queue is not None
-        age = write.subtract(variables[self.plan.queues.index(queue)], latest)
+        age = write.subtract(variables[queue], latest)
         age = write.smallest(age, cases[-1])
         least = integer_attribute(op, wait_rule(op).count) or 0
 
