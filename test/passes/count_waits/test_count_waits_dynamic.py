@@ -15,8 +15,6 @@ from helpers.counted_text import expand, function, run
 from mlir_async_pipe import lower
 from mlir_async_pipe.bindings import ir, new_context
 
-pytestmark = pytest.mark.slow
-
 ROW = "memref<16x1xf32, 3>"
 SOURCE = "memref<16x1xf32>"
 
