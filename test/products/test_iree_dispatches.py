@@ -160,9 +160,9 @@ def test_one_group_more_in_flight_than_iree_has_is_unsafe() -> None:
 @pytest.mark.parametrize(
     ("name", "stages", "expected"),
     [
-        ("sm_80_matmul", 3, [1, 1, 0]),
-        ("sm_80_matmul", 4, [2, 2, 1, 0]),
         # Fragments run a step ahead, with a step of their own in prologue and epilogue.
+        ("sm_80_matmul", 3, [1, 1, 1, 0]),
+        ("sm_80_matmul", 4, [2, 2, 2, 1, 0]),
         ("sm_80_conv", 3, [1, 1, 1, 0]),
         # Through registers.
         ("gfx942_conv", 2, []),
@@ -218,7 +218,7 @@ def test_ptx_of_a_pipelined_dispatch_has_the_counts(chip: str) -> None:
     mlir_async_pipe.pipeline(module, target)
     result = lower(module, target=target, emit="cubin")
     (kernel,) = result.kernels
-    assert kernel.ptx.waits == (1, 1, 0)
+    assert kernel.ptx.waits == (1, 1, 1, 0)
     # Rows of 264 bytes: copies of 16 bytes would not be aligned, so each became two of 8.
     assert kernel.ptx.copies == 3 * 2 * 12
     assert kernel.resources.stack_frame_bytes == 0

@@ -94,7 +94,7 @@ def _through(op: Operation, paths: list[RingPath], held: dict[int, Value]) -> li
     for region, own in zip(made.regions, by_region, strict=True):
         if not len(list(region.blocks)):
             ip = ir.InsertionPoint(region.blocks.append())
-            create("scf.yield", state, ip=ip, loc=op.location)
+            create("scf.yield", state, ip=ip, loc=made.location)
             continue
         block = region.blocks[0]
         begin = state if made.name == "scf.if" else list(block.arguments)[-len(state) :]
