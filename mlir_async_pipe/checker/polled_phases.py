@@ -7,6 +7,7 @@
 
 The running phase has the other parity if the phase of `%parity` is over. That is written on the copy that is proven,
 where the poll gives this bit. What else is done with a state is not followed (`asks-for-a-phase`).
+Which loop then waits until the answer is yes, `poll_loops` tells, of AMD and NVIDIA alike.
 """
 
 from __future__ import annotations

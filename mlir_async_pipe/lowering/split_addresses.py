@@ -7,9 +7,10 @@
 All accesses of a block that differ by a constant share one pointer. LLVM alone adds up slot, row
 and constant first, as integers: it then hoists a base for each row and adds again for each access.
 
-Slots are carried in 32 bits first (`narrow_counters`), and multiplied in 32 bits where fragments are loaded. A number that several pointers of asynchronous copies
-add in each iteration is hidden from loop-strength reduction, which would advance each of them by
-itself, with as many additions again and a move.
+Slots are carried in 32 bits first (`narrow_counters`), and multiplied in 32 bits where fragments are
+loaded. A number that several pointers of asynchronous copies add in each iteration is hidden from
+loop-strength reduction, which would advance each of them by itself, with as many additions again
+and a move.
 
 No range has to be known: addresses are numbers modulo 2^64, before and after.
 """
@@ -51,12 +52,12 @@ from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
+from mlir_async_pipe.vocabulary.memory_ops import LDMATRIX
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
 _GEP, _CAST = "llvm.getelementptr", "llvm.addrspacecast"
 _ARITHMETIC = (_GEP, _CAST)
 _SHARED = "!llvm.ptr<3>"
-_FRAGMENTS = "nvvm.ldmatrix"
 _LARGEST_INDEX = 2**31 - 1
 
 
@@ -125,7 +126,7 @@ def split_addresses(function: Operation, copies: AddressedCopies, slots: Slots) 
         ]
         shared = _shared_parts(found, copies)
         # Descriptors of products and mbarriers are numbers of 64 bits: there a slot of 32 is an instruction more.
-        fragments = {access.op.block for access in found if access.op.name == _FRAGMENTS}
+        fragments = {access.op.block for access in found if access.op.name == LDMATRIX}
     writers: dict[Block, _Writer] = {}
     replaced: list[Value] = []
     for access in found:

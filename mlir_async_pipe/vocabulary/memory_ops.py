@@ -519,6 +519,7 @@ def _pointed_somewhere(kind: AccessKind) -> AccessRule:
     return _pointer_rule(kind, whole, never)
 
 
+LDMATRIX = "nvvm.ldmatrix"
 BUFFER_RESOURCE = "!llvm.ptr<8>"
 
 
@@ -552,7 +553,7 @@ _WAVE_TILES = (
     ),
     _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
     Row(
-        "nvvm.ldmatrix",
+        LDMATRIX,
         ("memory",),
         (_pointer_rule("read", bytes_of(16), active_lanes=matrix_lanes),),
         alignment=to_sixteen_bytes,

@@ -152,7 +152,7 @@ def arrive(site: Site) -> Execute:
     return execute
 
 
-@semantics("nvvm.cp.async.mbarrier.arrive")
+@semantics(*(row.op for row in PHASE_ROWS if row.phase == "arrive_after"))
 def arrive_after_copies(site: Site) -> Execute:
     """Each lane arrives when all cp.async that its thread has issued are over; the phase counts one arrival more of each
     until then, if it does not count these anyway."""

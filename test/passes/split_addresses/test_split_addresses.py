@@ -249,7 +249,7 @@ llvm.func @f(%a: i64, %n: i64) -> i64 {
 def test_slots_are_multiplied_in_32_bits_beside_fragments_where_the_product_fits(
     size: int, factor: int, user: str, *, is_narrow: bool, monkeypatch
 ) -> None:
-    monkeypatch.setattr(split_addresses, "_FRAGMENTS", user)
+    monkeypatch.setattr(split_addresses, "LDMATRIX", user)
     with new_context():
         module = ir.Module.parse(SLOTS.replace("SIZE", str(size)).replace("FACTOR", str(factor)))
         before = run(module, [2**62, 70])
