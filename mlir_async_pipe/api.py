@@ -99,19 +99,7 @@ def pipeline(
     PipelineError for loops that cannot be pipelined as they say, HazardError if the result may
     race; all are AsyncPipeErrors with a code and a place.
     """
-    options = {
-        "num_stages": num_stages,
-        "issue": issue,
-        "max_stages": max_stages,
-        "smem_limit": smem_limit,
-        "cost": cost,
-        "overlap_outer": overlap_outer,
-        "assume_noalias_arguments": assume_noalias_arguments,
-        "roles": roles,
-        "cluster": cluster,
-        "check": check,
-    }
-    known = _target(target)
+    known, options = _target(target), _of_the_pass(locals())
 
     def ask() -> Report:
         return _rewrite("async-pipe", module, known, options, witnesses)
@@ -144,8 +132,7 @@ def count_waits(
     The report holds records of the kind "waits": for each its count, in groups. On an error the
     module is as it was. Raises AsyncPipeError.
     """
-    options = {"check": check, "mode": mode, "keep_given": keep_given}
-    return _rewrite("async-pipe-count-waits", module, target, options, witnesses)
+    return _rewrite("async-pipe-count-waits", module, target, _of_the_pass(locals()), witnesses)
 
 
 @called_by_users
@@ -193,22 +180,12 @@ def check(
     "checks" (for each kernel how many accesses are safe, unsafe and unknown). Hazards are errors
     among the report's diagnostics; nothing is raised for them.
     """
+    options = _of_the_pass(locals())
     # The stack is chosen when the pass is imported, so that use("…") can come first.
     from mlir_async_pipe.bindings.raw_ops import plain_values
     from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK, run_check
 
     session = Session(target=_target(target))
-    options = {
-        "assume_noalias_arguments": assume_noalias_arguments,
-        "assume_several_blocks": assume_several_blocks,
-        "assume_several_threads": assume_several_threads,
-        "assume_noalias_maps": assume_noalias_maps,
-        "assume_no_overflow": assume_no_overflow,
-        "assume_independent": assume_independent,
-        "assume_boxes": assume_boxes,
-        "assume_block_size": assume_block_size,
-        "assume_cluster_size": assume_cluster_size,
-    }
     with plain_values():
         run_check(operation_of(module), _options(CHECK, options, session), session)
     return session.report()
@@ -250,6 +227,7 @@ def lower(
     or its tools refuse the module, UsageError for a kind that the target does not have.
     """
     from mlir_async_pipe.bindings.raw_ops import plain_values
+    from mlir_async_pipe.bindings.run_on_copy import bytes_of
 
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     root, known = operation_of(module), Target.parse(target)
@@ -262,26 +240,16 @@ def lower(
             f"resources is {resources!r}, expected None, True or False", code="bad-argument"
         )
     options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources, cache)
-    key, here = "", ""
-    if cache and not kept.is_off():
-        from mlir_async_pipe.bindings.run_on_copy import bytes_of
 
-        # With locations: what is said of the code names them.
-        asked = ("code", bytes_of(root), known, emit, options)
-        here = kept.key_here(*asked)
-        found = kept.RECENT.get(here)
-        if found is None and kept.folder() is not None:
-            key = kept.key_of(*asked)
-            found = kept.get(key)
-        if isinstance(found, lowering.Lowered):
-            return cast("Lowered", found)
-    with plain_values():
-        lowered: Lowered = lowering.lower(module, target=known, emit=emit, options=options)
-    if here:
-        kept.RECENT.put(here, lowered)
-    if key:
-        kept.put(key, lowered)
-    return lowered
+    def make() -> Lowered:
+        with plain_values():
+            made: Lowered = lowering.lower(module, target=known, emit=emit, options=options)
+        return made
+
+    if not cache or kept.is_off():
+        return make()
+    # With locations: what is said of the code names them.
+    return cast("Lowered", kept.found_or_made(("code", bytes_of(root), known, emit, options), make))
 
 
 def _kept_or_asked(root: Any, parts: tuple[Any, ...], ask: Callable[[], Report]) -> Report:
@@ -300,6 +268,12 @@ def _kept_or_asked(root: Any, parts: tuple[Any, ...], ask: Callable[[], Report])
     report = ask()
     kept.RECENT.put(key, (bytes_of(root), report))
     return report
+
+
+def _of_the_pass(keywords: dict[str, Any]) -> dict[str, Any]:
+    """Of the arguments of a call those that are options of its pass."""
+    ours = ("module", "target", "witnesses", "cache")
+    return {name: value for name, value in keywords.items() if name not in ours}
 
 
 def _rewrite(

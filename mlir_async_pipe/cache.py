@@ -91,6 +91,24 @@ def put(key: str, value: Any) -> None:
     _guarded(lambda kept: kept.set(key, value))
 
 
+def found_or_made(parts: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What `make` makes of `parts`, which begin with its kind: kept in memory, and in the folder for other
+    processes with the same versions."""
+    here = key_here(*parts)
+    found = RECENT.get(here)
+    if found is not None:
+        return found
+    # It takes longer, so it is made where it is of use.
+    there = key_of(*parts) if folder() is not None else ""
+    found = get(there) if there else None
+    if found is None:
+        found = make()
+        if there:
+            put(there, found)
+    RECENT.put(here, found)
+    return found
+
+
 def clear() -> None:
     RECENT.clear()
     _guarded(lambda kept: kept.clear())

@@ -183,7 +183,7 @@ def run(name: str, target: str = "") -> str:
 
 def _missing(name: str, module: str) -> UsageError:
     """The packages that the examples need beside ours are those of stacks, and PyTorch."""
-    from mlir_async_pipe.bindings.stack import how_to_install
+    from mlir_async_pipe.bindings import how_to_install
 
     package = module.partition(".")[0]
     return UsageError(

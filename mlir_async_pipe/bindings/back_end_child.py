@@ -1,18 +1,18 @@
-"""The child's side of `back_end_process`: reads requests, answers them, one line each.
+"""The child's side of `back_end_process`: reads requests and answers them.
 
     python -m mlir_async_pipe.bindings.back_end_child STACK
 
-A request is a line of JSON on standard input, its answer a line of JSON on standard output; the
+A request is the fields of a `Request`, pickled, on standard input. Its answer on standard output is the bytes
+that were made and the seconds of each step, or the `Diagnostic` that says why there are none. The
 child ends where its input ends, so with its parent, also while it works. It imports nothing but the
 bindings, and does so before it reads: a child that was started early is ready when it is needed.
 """
 
 from __future__ import annotations
 
-import base64
 import importlib
-import json
 import os
+import pickle
 import re
 import sys
 import time
@@ -21,14 +21,11 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.session.diagnostics import LoweringError, Place
 from mlir_async_pipe.session.parent import ending_with_parent
 
 # What may stand in a module that is translated to LLVM IR.
 _TRANSLATED = ("llvm.", "rocdl.", "nvvm.", "gpu.module", "gpu.binary", "gpu.container", "builtin.")
-
-# What a request's text begins with that is none.
-BYTECODE = "bytecode:"
 
 # The library behind `dialects.gpu`, without the op classes.
 _GPU_ATTRIBUTES = "_mlir_libs._mlirDialectsGPU"
@@ -38,14 +35,15 @@ _GPU_ATTRIBUTES = "_mlir_libs._mlirDialectsGPU"
 class Request:
     """What a child is asked for.
 
-    `stack` names the bindings. `text` is a module's, or BYTECODE and then base64. `lowering` pipelines run one by one, then `rewrite`, a function of
-    the module's op and a text ("package.module:function:text", imported when it is first asked
-    for). Now no op may be left that cannot be translated, unless who asks has `checked` that there is none,
-    and the `binary` pipeline runs, if there is one. `answer` is "module" (its text) or "object" (the bytes of the first object of the first gpu.binary).
+    `stack` names the bindings. `module` is the text of one, or the bytecode of one gpu.module. `lowering` pipelines
+    run one by one, then `rewrite`, a function of the module's op and a text ("package.module:function:text",
+    imported when it is first asked for). Now no op may be left that cannot be translated, unless who asks has
+    `checked` that there is none, and the `binary` pipeline runs, if there is one. `answer` is "module" (its text)
+    or "object" (the bytes of the first object of the first gpu.binary).
     """
 
     stack: str
-    text: str
+    module: str | bytes
     lowering: tuple[str, ...]
     binary: str
     answer: Literal["module", "object"]
@@ -56,7 +54,7 @@ class Request:
 def main(stack: str) -> int:
     """Answer requests until there are no more."""
     # A library that prints must not write between the answers.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # The bindings import NumPy if it is there, and do without it if not.
     sys.modules["numpy"] = None  # type: ignore[assignment]
@@ -66,68 +64,58 @@ def main(stack: str) -> int:
         bindings.load(needed)
     # A context of its own for each request, made before the request is there.
     context = bindings.new_context()
-    for line in sys.stdin:
-        asked = json.loads(line)
-        asked["lowering"] = tuple(asked["lowering"])
+    requests: Any = sys.stdin.buffer
+    while requests.peek(1):
+        request = Request(**pickle.load(requests))
         with ending_with_parent(sys.stdin.fileno()):
-            answer = _answer(Request(**asked), context)
-        print(json.dumps(answer), file=answers, flush=True)
+            try:
+                answer: Any = _answer(request, context)
+            except LoweringError as error:
+                answer = error.diagnostic
+        pickle.dump(answer, answers)
+        answers.flush()
         context = bindings.new_context()
     return 0
 
 
-def _answer(request: Request, context: Any) -> dict[str, Any]:
-    """Do what is asked, in the child."""
-    ir, passmanager = bindings.load("ir"), bindings.load("passmanager")
+def _answer(request: Request, context: Any) -> tuple[bytes, dict[str, float]]:
+    """Do what is asked. Raises LoweringError."""
+    ir = bindings.ir
     marks = [("", time.perf_counter())]
     with context, ir.Location.unknown(context):
-        module = _parsed(request.text, ir)
+        module = ir.Module.parse(request.module)
+        if isinstance(request.module, bytes):
+            # That of one gpu.module got a module around it.
+            module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         marks.append(("back end: parsing", time.perf_counter()))
         for pipeline in request.lowering:
-            failed = _run(passmanager, pipeline, module, ir)
-            if failed is not None:
-                return failed
+            _run(pipeline, module)
         if request.rewrite:
             _rewrite(request.rewrite, module)
         marks.append(("back end: lowering", time.perf_counter()))
         if request.binary:
-            failed = None if request.checked else _left_over(module, ir)
+            if not request.checked:
+                _check_translated(module)
             # Parsing and the pipelines have verified it.
-            verifies = bool(request.rewrite)
-            failed = failed or _run(passmanager, request.binary, module, ir, verifies=verifies)
-            if failed is not None:
-                return failed
+            _run(request.binary, module, verifies=bool(request.rewrite))
         data = _object(module) if request.answer == "object" else str(module).encode()
         marks.append(("back end: code", time.perf_counter()))
-    seconds = {name: end - begin for (_, begin), (name, end) in pairwise(marks)}
-    return {"data": base64.b64encode(data).decode(), "seconds": seconds}
+    return data, {name: end - begin for (_, begin), (name, end) in pairwise(marks)}
 
 
-def _parsed(text: str, ir: Any) -> Any:
-    """The module of a request. Bytecode is that of one gpu.module, which gets a module around it."""
-    if not text.startswith(BYTECODE):
-        return ir.Module.parse(text)
-    module = ir.Module.parse(base64.b64decode(text.removeprefix(BYTECODE)))
-    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
-    return module
-
-
-def _run(
-    passmanager: Any, pipeline: str, module: Any, ir: Any, *, verifies: bool = True
-) -> dict[str, Any] | None:
-    manager = passmanager.PassManager.parse(pipeline)
+def _run(pipeline: str, module: Any, *, verifies: bool = True) -> None:
+    manager = bindings.passmanager.PassManager.parse(pipeline)
     manager.enable_verifier(verifies)
     try:
         manager.run(module.operation)
-    except ir.MLIRError as error:
-        found = [
-            entry for entry in error.error_diagnostics if "failed to legalize" not in str(entry)
-        ]
-        first = (found or list(error.error_diagnostics))[:1]
-        message = plain(str(first[0].message) if first else str(error))
-        place = Place.of(first[0].location) if first else Place()
-        return _failure("lowering-failed", message, place)
-    return None
+    except bindings.ir.MLIRError as error:
+        said = list(error.error_diagnostics)
+        first = next((one for one in said if "failed to legalize" not in str(one)), None)
+        if first is None and said:
+            first = said[0]
+        message = plain(str(error if first is None else first.message))
+        at = None if first is None else first.location
+        raise LoweringError(message, code="lowering-failed", at=at) from None
 
 
 def plain(message: str) -> str:
@@ -147,8 +135,9 @@ def _rewrite(name: str, module: Any) -> None:
     getattr(importlib.import_module(place), function)(module.operation, text)
 
 
-def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:
-    """An op that no translation to LLVM IR exists for; translating it would crash."""
+def _check_translated(module: Any) -> None:
+    """Raises LoweringError (left-over-op) for an op that no translation to LLVM IR exists for; translating it would
+    crash."""
     found: list[Any] = []
     # Of most ops only the name is read, and each name is looked at once.
     known: dict[str, bool] = {}
@@ -159,16 +148,14 @@ def _left_over(module: Any, ir: Any) -> dict[str, Any] | None:
             known[name] = name.startswith(_TRANSLATED)
         if not known[name]:
             found.append(op.operation)
-        return ir.WalkResult.ADVANCE
+        return bindings.ir.WalkResult.ADVANCE
 
     for op in module.body.operations:
         if op.operation.name == "gpu.module":
-            op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    if not found:
-        return None
-    return _failure(
-        "left-over-op", f"'{found[0].name}' was not lowered to LLVM", Place.of(found[0])
-    )
+            op.operation.walk(visit, bindings.ir.WalkOrder.PRE_ORDER)
+    if found:
+        why = f"'{found[0].name}' was not lowered to LLVM"
+        raise LoweringError(why, code="left-over-op", at=Place.of(found[0]))
 
 
 def _object(module: Any) -> bytes:
@@ -178,16 +165,6 @@ def _object(module: Any) -> bytes:
             data: bytes = gpu.ObjectAttr(op.operation.attributes["objects"][0]).object
             return data
     return b""
-
-
-def _failure(code: str, message: str, place: Place) -> dict[str, Any]:
-    return {
-        "code": code,
-        "message": message,
-        "file": place.file,
-        "line": place.line,
-        "column": place.column,
-    }
 
 
 if __name__ == "__main__":

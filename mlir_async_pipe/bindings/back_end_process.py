@@ -15,32 +15,51 @@ another.
 from __future__ import annotations
 
 import atexit
-import base64
 import contextlib
-import json
 import os
+import pickle
 import re
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Generator
-from dataclasses import asdict
 from typing import IO, Any
 
 from mlir_async_pipe import bindings
-from mlir_async_pipe.bindings.back_end_child import BYTECODE, Request
-from mlir_async_pipe.session.diagnostics import LoweringError, Place
+from mlir_async_pipe.bindings.back_end_child import Request
+from mlir_async_pipe.session.diagnostics import Diagnostic, LoweringError, UsageError
+from mlir_async_pipe.session.plugins import install
+
+# Stacks with LLVM's back end for the vendor built in, best first, and the extra that brings one.
+_STACKS = {"nvvm": ("numba-cuda-mlir", "mlir"), "rocdl": ("flydsl",)}
+_EXTRAS = {"nvvm": "nvidia", "rocdl": "amd"}
 
 
-def handed_over(gpu_module: Any, stack: str) -> str:
-    """The `text` of a request for one gpu.module: bytecode for the stack of this process, which takes
+def back_end(lowering: str) -> str:
+    """The name of an installed stack with the back end of "nvvm" or "rocdl".
+
+    Raises UsageError (back-end-missing).
+    """
+    installed = {stack.name for stack in bindings.installed()}
+    for name in _STACKS[lowering]:
+        if name in installed:
+            return name
+    raise UsageError(
+        f"no back end for '{lowering}' targets is installed",
+        code="back-end-missing",
+        advice=install(_EXTRAS[lowering]),
+    )
+
+
+def handed_over(gpu_module: Any, stack: str) -> str | bytes:
+    """The module of a request for one gpu.module: bytecode for the stack of this process, which takes
     a third of the time of text, at both ends; else a module with it as text."""
     if bindings.current().name == stack:
         # The bindings may be chosen until now.
         from mlir_async_pipe.bindings.run_on_copy import bytes_of
 
-        return BYTECODE + base64.b64encode(bytes_of(gpu_module)).decode()
+        return bytes_of(gpu_module)
     kernels = gpu_module.get_asm(use_local_scope=True)
     return f"module attributes {{gpu.container_module}} {{\n{kernels}\n}}"
 
@@ -53,44 +72,51 @@ def run(request: Request, seconds: dict[str, float] | None = None) -> Generator[
     lowering-failed at their places in the text, codegen-failed where the back end gave up.
     """
     waiting = _taken(request.stack)
-    answered = b""
+    answer: Any = None
     if waiting is not None:
-        answered, _ = yield from _ask(waiting, request)
+        answer, _ = yield from _ask(waiting, request)
     # What a child did before may be what kills it: then a new one is asked.
-    if not answered:
-        answered, complaint = yield from _ask(_start(request.stack), request)
-    if not answered:
+    if answer is None:
+        answer, complaint = yield from _ask(_start(request.stack), request)
+    if answer is None:
         raise LoweringError(
             f"the back end of '{request.stack}' gave up: {_first_error(complaint)}",
             code="codegen-failed",
         )
-    answer = json.loads(answered)
-    if "code" in answer:
-        place = Place(answer["file"], answer["line"], answer["column"])
-        raise LoweringError(answer["message"], code=answer["code"], at=place)
+    if isinstance(answer, Diagnostic):
+        raise LoweringError(answer.message, code=answer.code, at=answer.place)
+    data: bytes
+    data, taken = answer
     if seconds is not None:
-        for step, took in answer["seconds"].items():
+        for step, took in taken.items():
             seconds[step] = seconds.get(step, 0.0) + took
-    return base64.b64decode(answer["data"])
+    return data
 
 
-def _ask(child: Child, request: Request) -> Generator[None, None, tuple[bytes, str]]:
+def _ask(child: Child, request: Request) -> Generator[None, None, tuple[Any, str]]:
     """What the child answers and complains; it waits for more if it answers, and ends if not."""
     try:
-        child.send(json.dumps(asdict(request)))
+        child.send(request)
         yield
-        answered = child.answer()
+        answer = child.answer()
     except BaseException:
         child.end()
         raise
-    if not answered:
-        return b"", child.end()
+    if answer is None:
+        return None, child.end()
     _keep(request.stack, child)
-    return answered, ""
+    return answer, ""
 
 
-def warm_up(stack: str) -> None:
-    """Start the child of the next request to `stack`, so that it imports its bindings meanwhile."""
+def warm_up(lowering: str) -> None:
+    """Start the process that will make code, so that it imports its bindings meanwhile.
+
+    Does nothing for an unknown target or without a back end; asking for code says so.
+    """
+    try:
+        stack = back_end(lowering)
+    except (KeyError, UsageError):
+        return
     if stack not in _waiting:
         _keep(stack, _start(stack))
 
@@ -108,17 +134,19 @@ class Child:
             stderr=self._complaints,
         )
 
-    def send(self, line: str) -> None:
-        """Hand over one request; a child that has died gives an empty answer."""
+    def send(self, request: Request) -> None:
+        """Hand over one request; a child that has died gives no answer."""
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(line.encode() + b"\n")
+            pickle.dump(vars(request), self.process.stdin)
             self.process.stdin.flush()
 
-    def answer(self) -> bytes:
-        """The line that it answers, empty if it has ended."""
+    def answer(self) -> Any:
+        """What it answers, None if it has ended."""
         assert self.process.stdout is not None
-        return self.process.stdout.readline()
+        with contextlib.suppress(EOFError, pickle.UnpicklingError):
+            return pickle.load(self.process.stdout)
+        return None
 
     def end(self) -> str:
         """End it, and return what it complained."""

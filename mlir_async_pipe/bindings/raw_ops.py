@@ -38,6 +38,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.session.nesting import WhileAny
 
 if TYPE_CHECKING:
     from flydsl._mlir._mlir_libs._mlir import ir as stubs
@@ -556,41 +557,31 @@ def _numbering(function: Operation) -> Any:
 
 
 _METHODS = ("__eq__", "__ne__", "__hash__")
-_lock = threading.Lock()
-_inside = 0
-_taken: list[tuple[type, str, Any]] = []
 
 
-@contextmanager
-def plain_values() -> Iterator[None]:
-    """Values compare by identity inside; may be nested, and decorates functions."""
-    _enter()
-    try:
-        yield
-    finally:
-        _leave()
+def _take_methods() -> Callable[[], None]:
+    taken = [
+        (kind, name, vars(kind)[name])
+        for kind in _below(ir.Value)
+        for name in _METHODS
+        if name in vars(kind)
+    ]
+    for kind, name, _ in taken:
+        delattr(kind, name)
 
-
-def _enter() -> None:
-    global _inside
-    with _lock:
-        _inside += 1
-        if _inside > 1:
-            return
-        for kind in _below(ir.Value):
-            for name in _METHODS:
-                if name in vars(kind):
-                    _taken.append((kind, name, vars(kind)[name]))
-                    delattr(kind, name)
-
-
-def _leave() -> None:
-    global _inside
-    with _lock:
-        _inside -= 1
-        while _taken and not _inside:
-            kind, name, method = _taken.pop()
+    def put_back() -> None:
+        for kind, name, method in taken:
             setattr(kind, name, method)
+
+    return put_back
+
+
+_PLAIN = WhileAny(_take_methods)
+
+
+def plain_values() -> WhileAny:
+    """Values compare by identity inside; may be nested, and decorates functions."""
+    return _PLAIN
 
 
 def _below(kind: type) -> list[type]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from mlir_async_pipe import api
-from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings import ir, load
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Block,
@@ -25,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     plain_values,
     symbol_name,
 )
-from mlir_async_pipe.bindings.stack import load
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import requested_loops

@@ -12,7 +12,7 @@ diagnostic outlives the IR that it talks about.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -106,17 +106,7 @@ class Diagnostic:
 
     def to_json(self) -> dict[str, Any]:
         """The diagnostic as plain dictionaries and strings."""
-        return {
-            "severity": self.severity,
-            "message": self.message,
-            "code": self.code,
-            "place": _place_json(self.place),
-            "notes": [{"message": n.message, "place": _place_json(n.place)} for n in self.notes],
-        }
-
-
-def _place_json(place: Place) -> dict[str, Any]:
-    return {"file": place.file, "line": place.line, "column": place.column}
+        return {**asdict(self), "notes": [asdict(note) for note in self.notes]}
 
 
 class AsyncPipeError(Exception):

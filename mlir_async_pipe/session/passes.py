@@ -12,18 +12,17 @@ An option without value means true; unknown options and values of the wrong type
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gc
 import importlib
 import importlib.util
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.session.arguments import did_you_mean, nearest
 from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.session.nesting import WhileAny
 from mlir_async_pipe.session.report import Session
 
 Run = Callable[[Any, Any, Session], None]
@@ -235,45 +234,14 @@ def _exists(name: str) -> bool:
 # New objects between two collections; Python's default is 700 or 2000.
 _RARELY = 100_000
 
-Parameters = ParamSpec("Parameters")
-Answer = TypeVar("Answer")
+
+def _collect_rarely() -> Callable[[], None]:
+    before = gc.get_threshold()
+    if 0 < before[0] < _RARELY:
+        gc.set_threshold(_RARELY, *before[1:])
+    return lambda: gc.set_threshold(*before)
 
 
-# Passes may run in several threads; the first one in sets the threshold, the last one out resets it.
-_lock = threading.Lock()
-_before: tuple[int, int, int] = (0, 0, 0)
-_running = 0
-
-
-def collected_rarely(run: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
-    """Decorator: while `run` runs, a collection comes after 10^5 new objects.
-
-    A collector that is off, or set to be rarer still, stays so; afterwards it is as before."""
-
-    @functools.wraps(run)
-    def wrapped(*arguments: Parameters.args, **keywords: Parameters.kwargs) -> Answer:
-        _enter()
-        try:
-            return run(*arguments, **keywords)
-        finally:
-            _leave()
-
-    return wrapped
-
-
-def _enter() -> None:
-    global _running, _before
-    with _lock:
-        _running += 1
-        if _running == 1:
-            _before = gc.get_threshold()
-            if 0 < _before[0] < _RARELY:
-                gc.set_threshold(_RARELY, *_before[1:])
-
-
-def _leave() -> None:
-    global _running
-    with _lock:
-        _running -= 1
-        if _running == 0:
-            gc.set_threshold(*_before)
+# While what it decorates runs, in any thread, a collection comes after 10^5 new objects. A collector that
+# is off, or set to be rarer still, stays so; afterwards it is as before.
+collected_rarely = WhileAny(_collect_rarely)

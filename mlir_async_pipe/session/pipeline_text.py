@@ -7,6 +7,7 @@ quotes hide anything, as MLIR reads them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,6 +64,10 @@ def parse(text: str) -> NestedPipeline:
     return found
 
 
+# Braces, and what hides them; a quote that is never closed hides all that follows.
+_BRACES = re.compile(r"""[{}]|"[^"]*"?|'[^']*'?""")
+
+
 class _PipelineReader:
     """A cursor in the text; `position` counts characters from 0."""
 
@@ -75,7 +80,7 @@ class _PipelineReader:
         start = self.position
         name = self.name()
         options = self.options() if self.next_is("{") else ""
-        if not self.next_is("("):
+        if not self.take("("):
             return PassCall(name, options, start + 1)
         if options:
             raise self.error(f"'{name}' is an anchor and has no options", column=start + 1)
@@ -85,52 +90,43 @@ class _PipelineReader:
         start = self.position
         while not self.at_end() and self.text[self.position] not in ",(){}":
             self.position += 1
-        name = self.text[start : self.position].strip()
-        if not name or any(character.isspace() for character in name):
+        words = self.text[start : self.position].split()
+        if len(words) != 1:
             raise self.error("expected the name of a pass or op", column=start + 1)
-        return name
+        return words[0]
 
     def options(self) -> str:
-        start = self.position
-        depth = 0
-        quote = ""
-        while not self.at_end():
-            character = self.text[self.position]
-            self.position += 1
-            if quote:
-                quote = "" if character == quote else quote
-            elif character in "\"'":
-                quote = character
-            elif character == "{":
-                depth += 1
-            elif character == "}":
-                depth -= 1
-                if depth == 0:
-                    self.skip_spaces()
-                    return self.text[start + 1 : self.position].rstrip()[:-1]
+        start, depth = self.position, 0
+        for found in _BRACES.finditer(self.text, start):
+            depth += {"{": 1, "}": -1}.get(found[0], 0)
+            if depth == 0:
+                self.position = found.end()
+                return self.text[start + 1 : found.start()]
         raise self.error("'{' is never closed", column=start + 1)
 
     def nested(self) -> tuple[PassCall | NestedPipeline, ...]:
-        opened = self.position + 1
-        self.position += 1
-        self.skip_spaces()
-        if self.next_is(")"):
-            self.position += 1
+        """The elements after an opening parenthesis."""
+        opened = self.position
+        if self.take(")"):
             return ()
         elements = [self.element()]
-        while self.next_is(","):
-            self.position += 1
+        while self.take(","):
             elements.append(self.element())
-        if not self.next_is(")"):
-            if self.at_end():
-                raise self.error("'(' is never closed", column=opened)
-            raise self.error("expected ',' or ')'")
-        self.position += 1
-        return tuple(elements)
+        if self.take(")"):
+            return tuple(elements)
+        if self.at_end():
+            raise self.error("'(' is never closed", column=opened)
+        raise self.error("expected ',' or ')'")
 
     def next_is(self, character: str) -> bool:
         self.skip_spaces()
-        return not self.at_end() and self.text[self.position] == character
+        return self.text.startswith(character, self.position)
+
+    def take(self, character: str) -> bool:
+        """Whether this comes next; then it is passed."""
+        found = self.next_is(character)
+        self.position += found
+        return found
 
     def skip_spaces(self) -> None:
         while not self.at_end() and self.text[self.position].isspace():

@@ -23,28 +23,10 @@ if TYPE_CHECKING:
 
 # What the passes of this package record; passes of others may add kinds.
 KINDS = (
-    "raised",
-    "suggestions",
-    "schedules",
-    "extra_stages",
-    "fragments",
-    "loops",
-    "waits",
-    "relaxed",
-    "stores",
-    "drains",
-    "simplifications",
-    "barriers",
-    "needless",
-    "hazards",
-    "roles",
-    "checks",
-    "kernels",
-    "instructions",
-    "races",
-    "outlines",
-    "timelines",
-)
+    "raised", "suggestions", "schedules", "extra_stages", "fragments", "loops", "waits", "relaxed", "stores",
+    "drains", "simplifications", "barriers", "needless", "hazards", "roles", "checks", "kernels",
+    "instructions", "races", "outlines", "timelines",
+)  # fmt: skip
 
 
 @dataclass

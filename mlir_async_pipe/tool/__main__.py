@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import __version__, bindings, cache
-from mlir_async_pipe.bindings import back_ends
 from mlir_async_pipe.reports.markup import Sources
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note, Place, UsageError
@@ -126,7 +125,9 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
         return
     if options.target is not None and options.emit != "mlir":
         # The back end's process imports its bindings while this one imports and works.
-        back_ends.warm_up(options.target.partition(":")[0])
+        from mlir_async_pipe.bindings import back_end_process
+
+        back_end_process.warm_up(options.target.partition(":")[0])
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
     from mlir_async_pipe.chips.target import Target

@@ -3,7 +3,7 @@
 Needs iree-base-compiler: in this environment, or in the one whose interpreter the variable
 MLIR_ASYNC_PIPE_IREE_PYTHON names.
 
-Covers: bindings/stack.py, test/helpers/iree_child.py
+Covers: bindings/__init__.py, test/helpers/iree_child.py
 """
 
 from __future__ import annotations

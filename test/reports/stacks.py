@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test"))
 
 from helpers.stack_child import DISTRIBUTIONS
-from mlir_async_pipe.bindings.stack import STACKS
+from mlir_async_pipe.bindings import STACKS
 
 PAGE = ROOT / "docs" / "embedding.md"
 BEGIN, END = "<!-- stacks.py -->\n", "<!-- end -->"

@@ -12,7 +12,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import back_end_process
 from mlir_async_pipe.bindings.back_end_child import Request
-from mlir_async_pipe.bindings.back_ends import back_end
+from mlir_async_pipe.bindings.back_end_process import back_end
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     integer_attribute,

@@ -1,6 +1,6 @@
 """Code for AMD chips: assembly and code objects, and the errors when they cannot be made.
 
-Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/to_rocdl.py, bindings/back_ends.py
+Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/to_rocdl.py
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_a_module_that_kills_every_child_is_an_error_and_leaves_none():
 
 
 def test_an_answer_that_nobody_waits_for_ends_the_child():
-    back_end_process.warm_up(STACK)
+    back_end_process.warm_up("nvvm")
     child = back_end_process._waiting[STACK]
     steps = back_end_process.run(Request(STACK, MODULE, CANONICAL, "", "module"))
     next(steps)

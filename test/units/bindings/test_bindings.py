@@ -2,7 +2,7 @@
 
 Each stack gets a process of its own: two in one process would mix their classes.
 
-Covers: bindings/stack.py, bindings/raw_ops.py, bindings/back_ends.py,
+Covers: bindings/__init__.py, bindings/raw_ops.py,
 bindings/op_classes/async_pipe.py
 """
 
@@ -215,7 +215,7 @@ def test_a_stack_that_keeps_its_settings_in_ir_is_given_where_op_classes_are() -
     settings = SimpleNamespace(
         dialect_search_modules=[], append_dialect_search_prefix=reported.append
     )
-    stack = bindings.stack.Stack("other", "no_such_stack", "other")
-    bindings.stack._announce_op_classes(stack, SimpleNamespace(_globals=settings))
-    assert reported == [bindings.stack.OP_CLASSES]
-    bindings.stack._announce_op_classes(stack, SimpleNamespace())
+    stack = bindings.Stack("other", "no_such_stack", "other")
+    bindings._announce_op_classes(stack, SimpleNamespace(_globals=settings))
+    assert reported == [bindings.OP_CLASSES]
+    bindings._announce_op_classes(stack, SimpleNamespace())
