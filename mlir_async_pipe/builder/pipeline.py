@@ -27,25 +27,27 @@ The barriers make it right as it stands; the expander keeps those that the pipel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, Value, create, plain_values, source_op
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
-from mlir_async_pipe.builder.caller import caller, here, located, misuse
-from mlir_async_pipe.builder.participants import (
+from mlir_async_pipe.builder.caller import (
     Participants,
     Threads,
+    caller,
     entry,
+    here,
     kernel,
+    located,
+    misuse,
     threads_of,
     writer,
 )
-from mlir_async_pipe.builder.slot_memory import Slot, SlotBuffer, SlotMemory, as_given, buffer_of
+from mlir_async_pipe.builder.slot_memory import Slot, SlotBuffer, SlotMemory, buffer_of
 from mlir_async_pipe.facts.loops.annotations import BARRIERS, annotate
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.arguments import whole_number
@@ -59,7 +61,46 @@ Scope = Literal["block", "warp", "thread"]
 Slots = Slot | tuple[Slot, ...] | None
 
 
-class Pipeline:
+class SlotUser:
+    """What pipelines have in common: their buffers, and slots that a `with` holds."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol = protocol
+        self._buffers: list[SlotBuffer] = []
+        self._ring: SlotMemory | None = None
+
+    def buffer(self, shape: tuple[int, ...] | int, dtype: Any) -> None:
+        """Have a tile of this shape in each slot; `dtype` is an MLIR type or its text.
+
+        Slots are memrefs in workgroup memory; with several buffers a slot is a tuple of them.
+        Raises UsageError (bad-argument), (buffer-too-late) after the first slot was taken.
+        """
+        self._protocol.may_have_buffer()
+        self._buffers.append(buffer_of(shape, dtype))
+
+    def try_wait(self) -> Value:
+        """Whether the oldest group has arrived: refused (no-try-wait), for no chip can ask that of
+        a group of copies without waiting for it, and the ops of nvgpu wait for a phase of an mbarrier."""
+        raise misuse(
+            "copies can be waited for, and not asked whether they have arrived",
+            code="no-try-wait",
+            advice="consume() waits; with more depth it finds them there",
+        )
+
+    def _slots(self, views: Iterable[Value]) -> tuple[Slot, ...]:
+        return tuple(Slot(view, self, self._protocol.held_at) for view in views)
+
+    @contextmanager
+    def _holding(self, slots: tuple[Slot, ...]) -> Iterator[Slots]:
+        """The slots as a `with` is given them: one memref as itself, several as a tuple."""
+        try:
+            with located():
+                yield slots if len(slots) > 1 else slots[0] if slots else None
+        finally:
+            self._protocol.leave(slots)
+
+
+class Pipeline(SlotUser):
     """One queue of groups with `depth` slots.
 
     `depth`: slots of the ring, so at most as many groups are produced and not yet released.
@@ -94,18 +135,7 @@ class Pipeline:
         self.lanes = whole_number("lanes", lanes, 1, at=caller())
         self.barriers = barriers
         self._threads = threads
-        self._buffers: list[SlotBuffer] = []
-        self._protocol = Protocol(self.depth)
-        self._ring: SlotMemory | None = None
-
-    def buffer(self, shape: tuple[int, ...] | int, dtype: Any) -> None:
-        """Have a tile of this shape in each slot; `dtype` is an MLIR type or its text.
-
-        Slots are memrefs in workgroup memory; with several buffers a slot is a tuple of them.
-        Raises UsageError (bad-argument), (buffer-too-late) after the first produce.
-        """
-        self._protocol.may_have_buffer()
-        self._buffers.append(buffer_of(shape, dtype))
+        super().__init__(Protocol(self.depth))
 
     @contextmanager
     def produce(self, when: Value | None = None) -> Iterator[Slots]:
@@ -120,11 +150,8 @@ class Pipeline:
         self._protocol.produce()
         self.producer_acquire()
         slots = self._take("produce")
-        try:
-            with self.issue(), located(), _under(when):
-                yield as_given(slots)
-        finally:
-            self._protocol.leave(slots)
+        with self.issue(), self._holding(slots) as given, _under(when):
+            yield given
         self.commit()
 
     @contextmanager
@@ -135,12 +162,8 @@ class Pipeline:
         """
         self._protocol.consume()
         self.consumer_wait()
-        slots = self._take("consume")
-        try:
-            with located():
-                yield as_given(slots)
-        finally:
-            self._protocol.leave(slots)
+        with self._holding(self._take("consume")) as given:
+            yield given
         self.consumer_release()
 
     def loop(
@@ -165,25 +188,45 @@ class Pipeline:
         """
         self._protocol.loop()
         slots = self._take("loop")
-        written = LoopContext((lower, upper, step), load, use, init, options)
-        try:
-            results = written.write(as_given(slots), self.depth, self._shares_by_barrier)
-            if all(slot.filled for slot in slots) and self._ring is not None:
-                self._ring.overwritten()
-            return results
-        finally:
-            self._protocol.leave(slots)
+        with self._holding(slots) as given:
+            results = self._write_loop((lower, upper, step), load, use, init, given, options)
+        if all(slot.filled for slot in slots) and self._ring is not None:
+            self._ring.overwritten()
+        return results
+
+    def _write_loop(
+        self,
+        limits: tuple[Value | int, ...],
+        load: Callable[..., Any],
+        use: Callable[..., Any],
+        init: Any,
+        slots: Slots,
+        options: dict[str, Any],
+    ) -> Any:
+        build = writer()
+        bounds = [build.constant(at) if isinstance(at, int) else at for at in limits]
+        single = isinstance(init, ir.Value)
+        initial = [init] if single else list(init)
+        loop = write_for(bounds, initial, build.ip, here())
+        body = loop.regions[0].blocks[0]
+        number, *carried = list(body.arguments)
+        with _whole_or_gone(loop), ir.InsertionPoint(body) as ip, located():
+            load(number, slots)
+            if self._shares_by_barrier:
+                write_fence(("workgroup",), ip, here())
+            following = _following(use, use(number, slots, *carried), initial)
+            if self._shares_by_barrier:
+                write_fence(("workgroup",), ip, here())
+            create("scf.yield", following, ip=ip, loc=here())
+        annotate(loop, num_stages=self.depth, **options)
+        results = tuple(loop.results)
+        return results[0] if single else results
 
     def tail(self) -> None:
         """Wait for all that is in flight, and end the pipeline."""
         self._protocol.tail()
         wide = ir.IntegerType.get_signless(64)
         self._emit("wait_queue").attributes["count"] = ir.IntegerAttr.get(wide, 0)
-
-    def try_wait(self) -> Value:
-        """Whether the oldest group has arrived: refused (no-try-wait), for no chip can ask that of
-        a group of copies without waiting for it."""
-        raise no_try_wait()
 
     def participants(self) -> Participants:
         """Those who share a slot, and the number of the one that runs."""
@@ -231,8 +274,7 @@ class Pipeline:
         """The tiles of the slot that comes next."""
         if self._ring is None:
             self._ring = self._new_ring(1 if role == "loop" else self.depth)
-        place = self._protocol.held_at
-        return tuple(Slot(view, self, place) for view in self._ring.views(role))
+        return self._slots(self._ring.views(role))
 
     @plain_values()
     def _new_ring(self, slots: int) -> SlotMemory:
@@ -287,47 +329,17 @@ def _under(condition: Value | None) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class LoopContext:
-    bounds: tuple[Value | int, ...]
-    load: Callable[..., Any]
-    use: Callable[..., Any]
-    init: Value | Sequence[Value]
-    options: dict[str, Any]
-
-    def write(self, slots: Any, depth: int, barriers: bool) -> Any:
-        """Write it at the current insertion point; what it carries at its end."""
-        build = writer()
-        bounds = [build.constant(at) if isinstance(at, int) else at for at in self.bounds]
-        init: Any = self.init
-        single = isinstance(init, ir.Value)
-        initial = [init] if single else list(init)
-        loop = write_for(bounds, initial, build.ip, here())
-        body = loop.regions[0].blocks[0]
-        number, *carried = list(body.arguments)
-        with _whole_or_gone(loop), ir.InsertionPoint(body) as ip, located():
-            self.load(number, slots)
-            if barriers:
-                write_fence(("workgroup",), ip, here())
-            following = self._following(self.use(number, slots, *carried), initial)
-            if barriers:
-                write_fence(("workgroup",), ip, here())
-            create("scf.yield", following, ip=ip, loc=here())
-        annotate(loop, num_stages=depth, **self.options)
-        results = tuple(loop.results)
-        return results[0] if single else results
-
-    def _following(self, given: Any, initial: list[Value]) -> list[Value]:
-        """What `use` returned, as the values that the next iteration is given."""
-        values = _values(given)
-        expected = [value.type for value in initial]
-        if [value.type for value in values] != expected:
-            code = self.use.__code__ if hasattr(self.use, "__code__") else None
-            at = Place(code.co_filename, code.co_firstlineno, 1) if code else None
-            found = ", ".join(str(value.type) for value in values)
-            why = f"'use' returns ({found}), and the loop carries ({', '.join(map(str, expected))})"
-            raise misuse(why, code="loop-results", at=at)
-        return values
+def _following(use: Callable[..., Any], given: Any, initial: list[Value]) -> list[Value]:
+    """What `use` returned, as the values that the next iteration is given."""
+    values = _values(given)
+    expected = [value.type for value in initial]
+    if [value.type for value in values] != expected:
+        code = use.__code__ if hasattr(use, "__code__") else None
+        at = Place(code.co_filename, code.co_firstlineno, 1) if code else None
+        found = ", ".join(str(value.type) for value in values)
+        why = f"'use' returns ({found}), and the loop carries ({', '.join(map(str, expected))})"
+        raise misuse(why, code="loop-results", at=at)
+    return values
 
 
 @contextmanager
@@ -516,12 +528,4 @@ def _still_open(what: str, place: Place) -> Any:
         code="slot-open",
         notes=(("it was taken here", place),),
         advice="end its 'with' first, which commits it",
-    )
-
-
-def no_try_wait() -> Any:
-    return misuse(
-        "copies can be waited for, and not asked whether they have arrived",
-        code="no-try-wait",
-        advice="consume() waits; with more depth it finds them there",
     )

@@ -24,20 +24,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, plain_values
+from mlir_async_pipe.bindings.raw_ops import Value, plain_values
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.builder.caller import caller, here, located, misuse
-from mlir_async_pipe.builder.participants import entry, kernel, threads_of, writer
-from mlir_async_pipe.builder.pipeline import Protocol, Role, no_try_wait
-from mlir_async_pipe.builder.slot_memory import (
-    ROLES,
-    SPACE,
-    Slot,
-    SlotBuffer,
-    SlotMemory,
-    as_given,
-    buffer_of,
-)
+from mlir_async_pipe.builder.caller import caller, entry, here, kernel, misuse, threads_of, writer
+from mlir_async_pipe.builder.pipeline import Protocol, Role, SlotUser
+from mlir_async_pipe.builder.slot_memory import ROLES, SPACE, Slot, SlotMemory
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.loops.transactions import write_mbarrier_fences, write_mbarrier_wait
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
@@ -50,11 +41,11 @@ WARP = 32
 ALIGNMENT = 128
 
 
-class RolePipeline:
+class RolePipeline(SlotUser):
     """A ring of `depth` slots between a thread that produces and `consumers` that consume.
 
     `depth`: slots, 2 or more. `consumers`: threads, whole warps of them; the block has one warp more, and
-    no more than a chip runs (1024).
+    no more than a chip runs (1024). Tiles are multiples of 128 bytes.
     For NVIDIA chips from sm_90 on; the lowering for others refuses the copies.
 
     Raises UsageError (bad-argument).
@@ -72,18 +63,8 @@ class RolePipeline:
                 f"{consumers} consumers and a warp that produces, of at most {Chip.threads} threads of a block",
                 code="bad-argument",
             )
-        self._buffers: list[SlotBuffer] = []
-        self._protocol = Protocol(depth, apart=True)
+        super().__init__(Protocol(depth, apart=True))
         self._role: Role | None = None
-        self._ring: SlotMemory | None = None
-
-    def buffer(self, shape: tuple[int, ...] | int, dtype: Any) -> None:
-        """Have a tile of this shape in each slot, a multiple of 128 bytes.
-
-        Raises UsageError (bad-argument), (buffer-too-late) after the first slot was taken.
-        """
-        self._protocol.may_have_buffer()
-        self._buffers.append(buffer_of(shape, dtype))
 
     @contextmanager
     def producer(self) -> Iterator[None]:
@@ -106,12 +87,11 @@ class RolePipeline:
         """
         self._protocol.produce()
         slots, number = self._take("produce")
-        self._mbarriers.expect(number, self._bytes)
-        try:
-            with located():
-                yield as_given(slots)
-        finally:
-            self._protocol.leave(slots)
+        write = writer()
+        size = write.constant(sum(buffer.bytes for buffer in self._buffers))
+        write.op("nvgpu.mbarrier.arrive.expect_tx", [self._full, size, number])
+        with self._holding(slots) as given:
+            yield given
         if not all(slot.filled for slot in slots):
             raise misuse(
                 "a tile of the slot is not copied, so that its consumers would wait forever",
@@ -127,12 +107,10 @@ class RolePipeline:
         """
         self._protocol.consume()
         slots, number = self._take("consume")
-        try:
-            with located():
-                yield as_given(slots)
-        finally:
-            self._protocol.leave(slots)
-        self._mbarriers.give_back(number)
+        with self._holding(slots) as given:
+            yield given
+        token = ir.Type.parse("!nvgpu.mbarrier.token")
+        writer().op("nvgpu.mbarrier.arrive", [self._empty, number], [token])
 
     def tail(self) -> None:
         """Wait, as the producer, until all slots have been given back; nothing is produced any more.
@@ -144,18 +122,15 @@ class RolePipeline:
         for _ in range(self.depth):
             self._next("produce")
 
-    def try_wait(self) -> Value:
-        """Refused (no-try-wait): the ops of nvgpu wait for a phase, or ask by an arrival's token."""
-        raise no_try_wait()
-
     def copy_box(self, source: Value, slot: Slot, at: Sequence[Any]) -> None:
-        """Copy the box of a tensor map into a tile, as `copy_tile` does."""
-        self._mbarriers.copy(source, slot, at, self._number)
+        """Copy the box of a tensor map that begins at these subscripts into a tile, as `copy_tile` does."""
+        write = writer()
+        places = [write.constant(place) if isinstance(place, int) else place for place in at]
+        # A tensor map counts its fastest dimension first (PTX ISA, tensor coordinates).
+        operands = [slot, self._full, source, *reversed(places), self._number]
+        sizes = ir.DenseI32ArrayAttr.get([1, 1, 1, len(places), 1, 0, 0])
+        write.op("nvgpu.tma.async.load", operands, (), {"operandSegmentSizes": sizes})
         slot.filled = True
-
-    @property
-    def _bytes(self) -> int:
-        return sum(buffer.bytes for buffer in self._buffers)
 
     @contextmanager
     def _as(self, role: Role, predicate: str) -> Iterator[None]:
@@ -163,7 +138,7 @@ class RolePipeline:
             raise misuse("a role inside of a role", code="role-missing")
         self._begin()
         build = writer()
-        mine = build.compare(predicate, self._mbarriers.number, self.consumers)
+        mine = build.compare(predicate, self._thread, self.consumers)
         branch = write_if(mine, (), None, build.ip, build.location)
         self._role = role
         try:
@@ -181,16 +156,15 @@ class RolePipeline:
         self._in_role(role)
         number = self._next(role)
         assert self._ring is not None
-        place = self._protocol.held_at
         self._number = number
-        return tuple(Slot(view, self, place) for view in self._ring.tiles(number)), number
+        return self._slots(self._ring.tiles(number)), number
 
     def _next(self, role: Role) -> Value:
         """Wait for the slot that comes next; its number."""
         assert self._ring is not None
         slot, phase = self._ring.advance(role, self._phases[role])
         assert phase is not None
-        barriers = self._mbarriers.empty if role == "produce" else self._mbarriers.full
+        barriers = self._empty if role == "produce" else self._full
         write_mbarrier_wait(writer(), barriers, slot, phase)
         return slot
 
@@ -208,45 +182,20 @@ class RolePipeline:
         self._ring = SlotMemory(self._buffers, op, self.depth, alignment=ALIGNMENT)
         starts = zip(ROLES, (1, 0), strict=True)
         self._phases = {role: self._ring.cell("i1", start) for role, start in starts}
-        self._mbarriers = RoleMbarriers(op, self.depth, self.consumers, sizes)
+        self._write_mbarriers(IntegerWriter(entry(op), here()), sizes)
 
-
-class RoleMbarriers:
-    """`full` and `empty`, one of each for each slot; `number` is that of the thread that runs."""
-
-    def __init__(self, op: Operation, slots: int, consumers: int, sizes: tuple[int, ...]) -> None:
-        write = IntegerWriter(entry(op), here())
-        kind = ir.Type.parse(
-            f"!nvgpu.mbarrier.group<memorySpace = {SPACE}, num_barriers = {slots}>"
-        )
-        self.full, self.empty = (write.make("nvgpu.mbarrier.create", (), kind) for _ in range(2))
+    def _write_mbarriers(self, write: IntegerWriter, sizes: tuple[int, ...]) -> None:
+        """`full` and `empty`, one of each for each slot, and the number of the thread that runs."""
+        group = f"memorySpace = {SPACE}, num_barriers = {self.depth}"
+        kind = ir.Type.parse(f"!nvgpu.mbarrier.group<{group}>")
+        self._full, self._empty = (write.make("nvgpu.mbarrier.create", (), kind) for _ in range(2))
         number = write.thread_number(sizes)
         assert not isinstance(number, int)
-        self.number = number
+        self._thread = number
         first = write.compare("eq", number, 0)
-        for barrier, arrivals in ((self.full, 1), (self.empty, consumers)):
-            for slot in range(slots):
+        for barrier, arrivals in ((self._full, 1), (self._empty, self.consumers)):
+            for slot in range(self.depth):
                 operands = [barrier, write.constant(arrivals), write.constant(slot), first]
                 write.op("nvgpu.mbarrier.init", operands)
         write_mbarrier_fences(write)
         write.op("gpu.barrier")
-
-    def expect(self, slot: Value, size: int) -> None:
-        """Announce the bytes of the slot's copies."""
-        write = writer()
-        write.op("nvgpu.mbarrier.arrive.expect_tx", [self.full, write.constant(size), slot])
-
-    def give_back(self, slot: Value) -> None:
-        """This thread is done with the slot."""
-        write, token = writer(), ir.Type.parse("!nvgpu.mbarrier.token")
-        operands = [self.empty, slot]
-        write.op("nvgpu.mbarrier.arrive", operands, [token])
-
-    def copy(self, source: Value, target: Value, at: Sequence[Any], slot: Value) -> None:
-        """Copy the box of a tensor map that begins at these subscripts."""
-        write = writer()
-        places = [write.constant(place) if isinstance(place, int) else place for place in at]
-        # A tensor map counts its fastest dimension first (PTX ISA, tensor coordinates).
-        operands = [target, self.full, source, *reversed(places), slot]
-        sizes = ir.DenseI32ArrayAttr.get([1, 1, 1, len(places), 1, 0, 0])
-        write.op("nvgpu.tma.async.load", operands, (), {"operandSegmentSizes": sizes})

@@ -22,8 +22,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, OpWriter, Value, source_op
-from mlir_async_pipe.builder.caller import here, in_context, misuse
-from mlir_async_pipe.builder.participants import entry, writer
+from mlir_async_pipe.builder.caller import entry, here, in_context, misuse, writer
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.values.alignment import static_strides
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
@@ -53,11 +52,6 @@ class SlotBuffer:
     @property
     def bytes(self) -> int:
         return prod(self.shape) * element_bytes(ir.Type.parse(self.type()))
-
-
-def as_given(slots: tuple[Slot, ...]) -> Any:
-    """What a `with` yields: one memref as itself, several as a tuple."""
-    return slots if len(slots) > 1 else slots[0] if slots else None
 
 
 class Slot(ir.Value):

@@ -17,7 +17,7 @@ is written:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any, Literal
@@ -25,8 +25,7 @@ from typing import Any, Literal
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import OpWriter, Value, attribute, plain_values, terminator
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
-from mlir_async_pipe.builder.caller import misuse
-from mlir_async_pipe.builder.participants import Participants, Threads, kernel, threads_of, writer
+from mlir_async_pipe.builder.caller import Participants, Threads, kernel, misuse, threads_of, writer
 from mlir_async_pipe.builder.slot_memory import Slot, window
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.facts.values.divisors import divisor
@@ -69,23 +68,22 @@ def copy_tile(
 
     Raises UsageError (slot-closed, tile-mismatch, tile-mask, threads-unknown, bad-argument).
     """
-    if at is not None and isinstance(slot, Slot) and is_tensor_map(source):
+    by_map = str(source.type).startswith("!nvgpu.tensormap.descriptor")
+    if at is not None and isinstance(slot, Slot) and by_map:
         check_open(slot)
         slot.pipe.copy_box(source, slot, at)
         return
     if at is not None:
         source, mask = tile_at(source, slot, at, mask)
     tile = check_tile(source, slot, mask, align)
-    owner = slot.pipe if isinstance(slot, Slot) and threads is None else None
-    who = _threads(threads) if owner is None else owner.participants()
-    _Copy(tile, who, _width(tile, who.count), writer()).write()
+    if isinstance(slot, Slot) and threads is None:
+        who = slot.pipe.participants()
+    else:
+        sizes = threads_of(kernel(), threads)
+        who = Participants(prod(sizes), writer().thread_number(sizes))
+    _Copy(tile, who, _width(tile, who.threads), writer()).write()
     if isinstance(slot, Slot):
         slot.filled = True
-
-
-def _threads(given: Threads | None) -> Participants:
-    sizes = threads_of(kernel(), given)
-    return Participants(prod(sizes), writer().thread_number(sizes))
 
 
 def _width(tile: CopiedTile, count: int) -> int:
@@ -122,20 +120,24 @@ class _Copy:
     build: IntegerWriter
 
     def write(self) -> None:
-        """The copies of the thread that runs: every `who.count`-th of all."""
+        """The copies of the thread that runs: every `who.threads`-th of all."""
         copies = prod(self.tile.shape) // self.width
-        rounds, some = divmod(copies, self.who.count)
+        rounds, some = divmod(copies, self.who.threads)
         if rounds > MOST_UNROLLED:
             self._in_loop(rounds)
         else:
             for number in range(rounds):
-                self._copy(number * self.who.count)
+                self._copy(number * self.who.threads)
         if some:
             # The last threads have nothing left to copy.
-            first = rounds * self.who.count
+            first = rounds * self.who.threads
             assert not isinstance(self.who.number, int)
             inside = self.build.compare("ult", self.who.number, some)
-            self._guarded(inside, lambda: self._copy(first))
+            branch = write_if(inside, (), None, self.build.ip, self.build.location)
+            outside = self.build.ip
+            self.build.enter(at_end_of(branch.regions[0]))
+            self._copy(first)
+            self.build.leave(outside)
 
     def _in_loop(self, rounds: int) -> None:
         build = self.build
@@ -143,15 +145,8 @@ class _Copy:
         outside = build.ip
         body = write_for(bounds, (), outside, build.location).regions[0].blocks[0]
         build.enter(ir.InsertionPoint(body))
-        self._copy(build.multiply(body.arguments[0], self.who.count))
+        self._copy(build.multiply(body.arguments[0], self.who.threads))
         build.op("scf.yield")
-        build.leave(outside)
-
-    def _guarded(self, condition: Value, write: Callable[[], None]) -> None:
-        build, outside = self.build, self.build.ip
-        branch = write_if(condition, (), None, outside, build.location)
-        build.enter(at_end_of(branch.regions[0]))
-        write()
         build.leave(outside)
 
     def _copy(self, before: Value | int) -> None:
@@ -168,7 +163,7 @@ class _Copy:
     def _place(self, before: Value | int) -> list[Value]:
         """The subscripts of the first element."""
         build, shape = self.build, self.tile.shape
-        in_row, count = shape[-1] // self.width, self.who.count
+        in_row, count = shape[-1] // self.width, self.who.threads
         number = self.who.number
         own = build.constant(number) if isinstance(number, int) else number
         if isinstance(before, int) and in_row % count == 0:
@@ -310,11 +305,6 @@ def tile_at(source: Value, slot: Value, at: Sequence[Any], mask: Any) -> tuple[V
             begin = build.constant(at[axis]) if isinstance(at[axis], int) else at[axis]
             mask.append(build.subtract(made, begin))
     return window(source, at, list(kinds[1].shape)), mask
-
-
-def is_tensor_map(source: Value) -> bool:
-    """Whether a value describes a tensor for copies by tensor maps."""
-    return str(source.type).startswith("!nvgpu.tensormap.descriptor")
 
 
 def check_open(slot: Slot) -> None:

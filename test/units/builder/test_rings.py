@@ -1,6 +1,6 @@
 """Rings of slots: whose they are, which comes next in any control flow, and how loops use them.
 
-Covers: builder/slot_memory.py, builder/pipeline.py, builder/participants.py
+Covers: builder/slot_memory.py, builder/pipeline.py
 """
 
 from __future__ import annotations

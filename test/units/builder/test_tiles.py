@@ -1,6 +1,6 @@
 """`copy_tile`: widths, spread, masks and edges, and what it refuses, at the user's line.
 
-Covers: builder/tiles.py, builder/slot_memory.py, builder/participants.py
+Covers: builder/tiles.py, builder/slot_memory.py
 """
 
 from __future__ import annotations
