@@ -53,8 +53,7 @@ from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.thread_numbers import steps_of_access
 from mlir_async_pipe.facts.values.uniformity import sources
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.reports.markup import count
-from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place, count
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, accesses, given_count, is_wait_name, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size, enclosing_launch_size, id_of, launch_id

@@ -9,8 +9,8 @@ from typing import Any
 
 from mlir_async_pipe.reports import pictures
 from mlir_async_pipe.reports.limits import Entry, Outline
-from mlir_async_pipe.reports.markup import Paper, count, escape, size, table
-from mlir_async_pipe.session.diagnostics import Place
+from mlir_async_pipe.reports.markup import Paper, escape, size, table
+from mlir_async_pipe.session.diagnostics import Place, count
 from mlir_async_pipe.waits.witness_paths import REASONS
 
 # More lines are nobody's loop body.

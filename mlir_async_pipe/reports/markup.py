@@ -107,12 +107,6 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
     return "\n".join([*parts, "</table></div>"])
 
 
-def count(number: int, thing: str) -> str:
-    """1 group, 2 groups, 3 copies."""
-    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
-    return f"{number} {thing if number == 1 else plural}"
-
-
 def size(number: int) -> str:
     """Bytes, in KiB where that is a short number."""
     return f"{number / 1024:g} KiB" if number >= 1024 and number % 64 == 0 else f"{number} bytes"

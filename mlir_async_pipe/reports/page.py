@@ -16,16 +16,8 @@ from typing import Any
 
 from mlir_async_pipe.checker.hazards import verdict
 from mlir_async_pipe.reports.loop_section import loop_section
-from mlir_async_pipe.reports.markup import (
-    PAGE_STYLE,
-    STYLE,
-    Paper,
-    Sources,
-    count,
-    escape,
-    size,
-    table,
-)
+from mlir_async_pipe.reports.markup import PAGE_STYLE, STYLE, Paper, Sources, escape, size, table
+from mlir_async_pipe.session.diagnostics import count
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.waits.witness_paths import FEW, REASONS
 

@@ -225,3 +225,9 @@ def _place(at: Any) -> Place:
     if at is None:
         return Place()
     return at if isinstance(at, Place) else Place.of(at)
+
+
+def count(number: int, thing: str) -> str:
+    """1 group, 2 groups, 3 copies."""
+    plural = f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{number} {thing if number == 1 else plural}"

@@ -41,13 +41,16 @@ class NestedPipeline:
         return f"{self.anchor}({','.join(map(str, self.elements))})"
 
 
-def leaves(element: PassCall | NestedPipeline) -> Iterator[PassCall]:
-    """All passes of an element, in order."""
+Leaf = tuple[PassCall, tuple[str, ...]]
+
+
+def leaves(element: PassCall | NestedPipeline, above: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """All passes of an element, in order, each with the anchors around it."""
     if isinstance(element, PassCall):
-        yield element
+        yield element, above
     else:
         for inner in element.elements:
-            yield from leaves(inner)
+            yield from leaves(inner, (*above, element.anchor))
 
 
 def parse(text: str) -> NestedPipeline:

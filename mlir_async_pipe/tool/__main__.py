@@ -10,12 +10,11 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlir_async_pipe import __version__, bindings, cache
-from mlir_async_pipe.reports.markup import Sources
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note, Place, UsageError
 from mlir_async_pipe.session.report import Report
@@ -162,12 +161,9 @@ def _write(contents: list[bytes], reports: list[Report], options: Options, sink:
 
 
 def _report(options: Options) -> None:
-    if options.version:
-        sys.stdout.write(version())
-    if options.list_passes:
-        sys.stdout.write(list_passes())
-    if options.show_dialects:
-        sys.stdout.write(show_dialects())
+    for write_asked in (version, list_passes, show_dialects):
+        if getattr(options, write_asked.__name__):
+            sys.stdout.write(write_asked())
 
 
 def _call(hook: str) -> None:
@@ -269,7 +265,9 @@ def _version_of(package: str) -> str:
     return ""
 
 
-def write(reports: Sequence[Report], options: Options, sources: Sources) -> None:
+def write(
+    reports: Sequence[Report], options: Options, sources: Mapping[str, Sequence[str]]
+) -> None:
     """Write the reports, one for each part of the input, to the report file or stderr; a page shows
     the lines of `sources`."""
     if options.report == "html":
@@ -327,12 +325,7 @@ def _tables(
 # Where results go, and how they are printed, is no matter of theirs.
 _NO_MATTER = ("input", "output", "report_file", "diagnostics", "cache", "isolate", "report")
 # Any of them makes a run that has to run.
-_HAS_TO_RUN = (
-    "load", "run", "validate", "verify_diagnostics", "mlir_pass_pipeline_crash_reproducer", "mlir_timing",
-    "mlir_print_ir_before", "mlir_print_ir_after", "mlir_print_ir_before_all",
-    "mlir_print_ir_after_all", "mlir_print_ir_after_change", "mlir_print_ir_after_failure",
-    "mlir_pass_statistics", "dump_pass_pipeline", "remarks_as_yaml",
-)  # fmt: skip
+_HAS_TO_RUN = ("load", "run", "validate", "verify_diagnostics", "looks_on", "remarks_as_yaml")
 
 
 @dataclass(frozen=True)

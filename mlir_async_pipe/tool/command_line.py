@@ -217,6 +217,23 @@ class Options:
     def remarks_as_yaml(self) -> bool:
         return self.remark_format == "yaml"
 
+    @property
+    def dumps(self) -> bool:
+        """Whether any flag asks for dumps of the IR around passes."""
+        when = ("before", "after", "before_all", "after_all", "after_change", "after_failure")
+        return any(getattr(self, f"mlir_print_ir_{name}") for name in when)
+
+    @property
+    def looks_on(self) -> bool:
+        """Whether the steps of a run are to be seen, one by one or in their order."""
+        return bool(
+            self.dumps
+            or self.mlir_timing
+            or self.mlir_pass_statistics
+            or self.dump_pass_pipeline
+            or self.mlir_pass_pipeline_crash_reproducer
+        )
+
 
 FLAGS = tuple(
     Flag(entry.name.replace("_", "-"), **entry.metadata)
@@ -457,17 +474,11 @@ def _tails(text: str) -> Iterator[str]:
 # a second, unlocated one through.
 
 
-@dataclass
-class Spoken:
-    """What was written, filled in when the block ends."""
-
-    text: str = ""
-
-
 @contextlib.contextmanager
-def captured_stderr() -> Iterator[Spoken]:
-    """Redirect descriptor 2 into a temporary file for the length of the block."""
-    spoken = Spoken()
+def captured_stderr() -> Iterator[list[str]]:
+    """Redirect descriptor 2 into a temporary file for the length of the block; what was written is there when it
+    ends."""
+    spoken: list[str] = []
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -478,6 +489,6 @@ def captured_stderr() -> Iterator[Spoken]:
             finally:
                 os.dup2(kept, 2)
                 file.seek(0)
-                spoken.text = file.read().decode(errors="replace").strip()
+                spoken.append(file.read().decode(errors="replace").strip())
     finally:
         os.close(kept)

@@ -22,7 +22,6 @@ from mlir_async_pipe.bindings.raw_ops import functions, symbol_name, walk
 from mlir_async_pipe.facts.costs.cost_model import CostModel
 from mlir_async_pipe.facts.loops.annotations import requested_loops
 from mlir_async_pipe.facts.loops.statements import numbering, read_body
-from mlir_async_pipe.reports.markup import count
 from mlir_async_pipe.session.diagnostics import (
     AsyncPipeError,
     Diagnostic,
@@ -30,9 +29,9 @@ from mlir_async_pipe.session.diagnostics import (
     Note,
     Place,
     UsageError,
+    count,
 )
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.waits.witness_paths import REASONS
 
 EVERYTHING = "true"
 
@@ -106,33 +105,27 @@ def _loop(
     groups = count(record.groups_per_iteration, "group")
     why = f" ({extra})" if extra else ""
     message = f"{count(record.stages, 'stage')}{why}, {groups} an iteration"
-    notes = tuple(_buffer(entry, record.place) for entry in record.buffers)
+    texts = [
+        f"buffer '{entry.buffer}' has {count(entry.versions, 'version')} of {entry.slot_bytes} bytes"
+        for entry in record.buffers
+    ]
     if fragments is not None:
-        notes += (Note(str(fragments), record.place),)
+        texts.append(str(fragments))
     if record.filling.empty_groups:
         empty = count(record.filling.empty_groups, "empty group")
         kept = count(record.filling.kept_in_flight, "more group")
-        text = f"{empty} in the prologue; the kernel's waits leave {kept} in flight for it"
-        notes += (Note(text, record.place),)
+        texts.append(f"{empty} in the prologue; the kernel's waits leave {kept} in flight for it")
     for outline in (entry for entry in outlines if entry.place == record.place):
         role = f"{outline.title}: " if outline.title else ""
-        texts = [f"{role}{part}: {outline.contents(part)}" for part in outline.parts]
-        notes += tuple(Note(text, record.place) for text in texts)
+        texts += [f"{role}{part}: {outline.contents(part)}" for part in outline.parts]
+    notes = tuple(Note(text, record.place) for text in texts)
     return Diagnostic("remark", message, "pipelined", record.place, notes)
 
 
-def _buffer(record: Any, place: Place) -> Note:
-    versions = count(record.versions, "version")
-    return Note(f"buffer '{record.buffer}' has {versions} of {record.slot_bytes} bytes", place)
-
-
 def _wait(record: Any) -> Diagnostic:
-    reason = REASONS[record.reason]
-    message = (
-        f"{record.part + ': ' if record.part else ''}{count(record.count, 'group')} of "
-        f"{record.queue or 'its queue'} may stay in flight: {reason.meaning}"
-        f"{record.remedy(reason.remedy)}"
-    )
+    part = f"{record.part}: " if record.part else ""
+    groups = f"{count(record.count, 'group')} of {record.queue or 'its queue'}"
+    message = f"{part}{groups} may stay in flight: {record.why}"
     return Diagnostic("remark", message, record.reason, record.place, _path(record.witness))
 
 

@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT, NUM_STAGES
-from mlir_async_pipe.reports.markup import count
-from mlir_async_pipe.session.diagnostics import AsyncPipeError
+from mlir_async_pipe.session.diagnostics import AsyncPipeError, count
 from mlir_async_pipe.session.plugins import library
 from mlir_async_pipe.waits.witness_paths import REASONS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place, Severity
@@ -25,7 +26,7 @@ def errors_of(error: Any, *, code: str) -> tuple[Diagnostic, ...]:
     found = [diagnostic(entry) for entry in getattr(error, "error_diagnostics", [])]
     if not found:
         found = [Diagnostic("error", str(error).strip() or type(error).__name__, "")]
-    return tuple(Diagnostic(d.severity, d.message, code, d.place, d.notes) for d in found)
+    return tuple(replace(each, code=code) for each in found)
 
 
 def diagnostic(entry: Any) -> Diagnostic:

@@ -30,17 +30,15 @@ def check_writable(name: str) -> None:
         return
     folder = os.path.dirname(name) or "."
     if not os.path.isdir(folder):
-        raise UsageError(
-            f"cannot write the output: no folder '{folder}'", code="cannot-write", at=Place(name)
-        )
+        raise _refused(name, f"no folder '{folder}'")
     if os.path.isdir(name):
-        raise UsageError(
-            "cannot write the output: it is a folder", code="cannot-write", at=Place(name)
-        )
+        raise _refused(name, "it is a folder")
     if not os.access(folder, os.W_OK) or (os.path.exists(name) and not os.access(name, os.W_OK)):
-        raise UsageError(
-            "cannot write the output: permission denied", code="cannot-write", at=Place(name)
-        )
+        raise _refused(name, "permission denied")
+
+
+def _refused(name: str, why: object) -> UsageError:
+    return UsageError(f"cannot write the output: {why}", code="cannot-write", at=Place(name))
 
 
 def write(name: str, content: bytes) -> None:
@@ -62,9 +60,7 @@ def write(name: str, content: bytes) -> None:
     except BrokenPipeError:
         reader_has_gone()
     except OSError as error:
-        raise UsageError(
-            f"cannot write the output: {error.strerror}", code="cannot-write", at=Place(name)
-        ) from None
+        raise _refused(name, error.strerror) from None
 
 
 def reader_has_gone() -> None:
@@ -149,14 +145,3 @@ class Sink:
         if place.file != UNNAMED:
             return place
         return Place(self._input, place.line, place.column)
-
-
-class Gather:
-    """Stands in for a Sink where diagnostics are compared instead of written."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.taken: list[Diagnostic] = []
-        self._sink = sink
-
-    def take(self, diagnostic: Diagnostic) -> None:
-        self.taken.append(self._sink.named(diagnostic))

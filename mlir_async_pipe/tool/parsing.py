@@ -29,7 +29,7 @@ def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
     Returns an object with `.operation` that owns the IR. Raises MlirErrors.
     """
     if source.is_bytecode:
-        return _parse_module(source.content, context)
+        return _parsed(ir.Module, source.content, context, "parse-error")
     text = source.text
     if source.is_ptx:
         from mlir_async_pipe.ptx.raise_ptx import raise_ptx
@@ -39,7 +39,7 @@ def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
         root = ir.Operation.parse(text, source_name=source.name, context=context)
     except ir.MLIRError as error:
         if implicit_module and _SEVERAL_OPS in str(error):
-            return _named(_parse_module(text, context), source.name)
+            return _named(_parsed(ir.Module, text, context, "parse-error"), source.name)
         if _SEVERAL_OPS in str(error):
             raise InputError(
                 "the input is not exactly one op", code="parse-error", at=Place(source.name, 1, 1)
@@ -50,11 +50,11 @@ def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
     return _in_module(root, context) if implicit_module else root
 
 
-def _parse_module(content: Any, context: Any) -> Any:
+def _parsed(kind: Any, content: str | bytes, context: Any, code: str) -> Any:
     try:
-        return ir.Module.parse(content, context=context)
+        return kind.parse(content, context=context)
     except ir.MLIRError as error:
-        raise MlirErrors(errors_of(error, code="parse-error")) from None
+        raise MlirErrors(errors_of(error, code=code)) from None
 
 
 def _named(module: Any, name: str) -> Any:
@@ -82,19 +82,13 @@ def _in_module(root: Any, context: Any) -> Any:
 def verify(root: Any, file: str) -> None:
     """Raises InputError (roundtrip-differs) or MlirErrors (roundtrip-differs)."""
     text = root.operation.get_asm(enable_debug_info=True)
-    for form, content in (("text", text), ("bytecode", bytes_of(root))):
-        if _generic(_parsed(content, root)) != _generic(root):
+    context = root.operation.context
+    forms = (("text", ir.Operation, text), ("bytecode", ir.Module, bytes_of(root)))
+    for form, kind, content in forms:
+        again = _parsed(kind, content, context, "roundtrip-differs")
+        if _generic(again) != _generic(root):
             why = f"the IR changes when it is printed as {form} and parsed again"
             raise InputError(why, code="roundtrip-differs", at=Place(file, 1, 1))
-
-
-def _parsed(content: str | bytes, root: Any) -> Any:
-    try:
-        if isinstance(content, str):
-            return ir.Operation.parse(content, context=root.operation.context)
-        return ir.Module.parse(content, context=root.operation.context)
-    except ir.MLIRError as error:
-        raise MlirErrors(errors_of(error, code="roundtrip-differs")) from None
 
 
 def _generic(root: Any) -> str:

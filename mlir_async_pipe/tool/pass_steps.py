@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +23,16 @@ from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import NOTHING_PROVEN, 
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK, DROP_BARRIERS, run_check
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError
-from mlir_async_pipe.session.pipeline_text import PIPELINE, NestedPipeline, PassCall, leaves, parse
+from mlir_async_pipe.session.pipeline_text import (
+    PIPELINE,
+    Leaf,
+    NestedPipeline,
+    PassCall,
+    leaves,
+    parse,
+)  # fmt: skip
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool.command_line import PassFlag, captured_stderr, did_you_mean
-from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.mlir_diagnostics import MlirErrors, errors_of
 
 
@@ -105,11 +111,11 @@ def text_of(steps: list[Step], root: str) -> str:
     return f"{root}({','.join(parts)})"
 
 
-def _cut(nest: NestedPipeline) -> Iterator[NestedPipeline | tuple[PassCall, tuple[str, ...]]]:
+def _cut(nest: NestedPipeline) -> Iterator[NestedPipeline | Leaf]:
     """Largest nests without our passes, and our passes with their anchors, in order."""
     gathered: list[PassCall | NestedPipeline] = []
     for element in nest.elements:
-        if not any(passes.is_ours(leaf.name) for leaf in leaves(element)):
+        if not any(passes.is_ours(call.name) for call, _ in leaves(element)):
             gathered.append(element)
             continue
         if gathered:
@@ -169,7 +175,7 @@ def _single_steps(nest: NestedPipeline, context: Any) -> list[Step]:
     """One step a pass, named pipelines opened up; MLIR prints them with all their options."""
     return [
         MlirStep(_nested(str(call), anchors), call.name, anchors)
-        for call, anchors in _leaves_with_anchors(_opened_by_mlir(nest, context), ())
+        for call, anchors in leaves(_opened_by_mlir(nest, context))
     ]
 
 
@@ -183,17 +189,6 @@ def _opened_by_mlir(nest: NestedPipeline, context: Any) -> NestedPipeline:
     return opened
 
 
-def _leaves_with_anchors(
-    nest: NestedPipeline, above: tuple[str, ...]
-) -> Iterator[tuple[PassCall, tuple[str, ...]]]:
-    anchors = (*above, nest.anchor)
-    for element in nest.elements:
-        if isinstance(element, PassCall):
-            yield element, anchors
-        else:
-            yield from _leaves_with_anchors(element, anchors)
-
-
 def _nested(text: str, anchors: tuple[str, ...]) -> str:
     for anchor in reversed(anchors):
         text = f"{anchor}({text})"
@@ -204,7 +199,7 @@ def _check_mlir(nest: NestedPipeline, context: Any) -> None:
     """Let MLIR parse the text; if it refuses, find the pass that it refuses."""
     if _refusal(str(nest), context) is None:
         return
-    for call, anchors in _leaves_with_anchors(nest, ()):
+    for call, anchors in leaves(nest):
         refusal = _refusal(_nested(str(call), anchors), context)
         if refusal is not None:
             raise _refused(call, refusal, context)
@@ -222,7 +217,7 @@ def _refusal(text: str, context: Any) -> str | None:
             reason = str(error)
         else:
             return None
-    return f"{spoken.text}\n{reason}"
+    return f"{spoken[0]}\n{reason}"
 
 
 def _refused(call: PassCall, refusal: str, context: Any) -> UsageError:
@@ -288,16 +283,6 @@ class Instrument:
         """Called after the step that failed, if any."""
 
 
-class Follow(Instrument):
-    """Keeps the activity up to date, so that a crash can be reported with its pass."""
-
-    def __init__(self, activity: Activity) -> None:
-        self._activity = activity
-
-    def before(self, step: Step, root: Any) -> None:
-        self._activity.is_now(f"running '{step.name}'")
-
-
 def run(
     root: Any,
     steps: Sequence[Step],
@@ -306,14 +291,16 @@ def run(
     verify_each: bool = True,
     statistics: bool = False,
     instruments: Sequence[Instrument] = (),
+    begins: Callable[[str], None] = lambda text: None,
     proven: Proven = NOTHING_PROVEN,
 ) -> Proven:
     """Run `steps` in order on `root`; raises AsyncPipeError or MlirErrors and stops there.
 
-    `proven` is what the step before the first one gave, and nothing has changed since; what the last
+    `begins` is told of each what begins, so that a crash can be reported with its pass. `proven` is what the step before the first one gave, and nothing has changed since; what the last
     one gave is returned.
     """
     for step in steps:
+        begins(f"running '{step.name}'")
         for instrument in instruments:
             instrument.before(step, root)
         try:

@@ -100,15 +100,3 @@ class DumpIr(Instrument):
             head = f"// -----// IR Dump {when} {step.name}{outcome}{what} //----- //"
             sys.stderr.write(f"{head}\n{text}\n")
         sys.stderr.flush()
-
-
-def wants_dumps(options: Options) -> bool:
-    """Whether any flag asks for dumps."""
-    return bool(
-        options.mlir_print_ir_before
-        or options.mlir_print_ir_after
-        or options.mlir_print_ir_before_all
-        or options.mlir_print_ir_after_all
-        or options.mlir_print_ir_after_change
-        or options.mlir_print_ir_after_failure
-    )

@@ -31,7 +31,7 @@ from mlir_async_pipe.tool import (
 from mlir_async_pipe.tool.command_line import Options, PassFlag
 from mlir_async_pipe.tool.inputs import Source
 from mlir_async_pipe.tool.isolate import Activity
-from mlir_async_pipe.tool.output import Gather, Sink
+from mlir_async_pipe.tool.output import Sink
 from mlir_async_pipe.tool.pass_steps import OurStep, Step
 from mlir_async_pipe.tool.timing import RULE, Timing
 
@@ -71,8 +71,14 @@ def process(source: Source, work: Work) -> Processed:
     options = work.options
     reports = bool(options.explain or options.report or options.remarks_as_yaml)
     functions: tuple[tuple[Place, str], ...] = ()
-    gather = Gather(work.sink)
-    sink = gather if options.verify_diagnostics else work.sink
+    gathered: list[Diagnostic] = []
+
+    def take(said: Diagnostic) -> None:
+        if options.verify_diagnostics:
+            gathered.append(work.sink.named(said))
+        else:
+            work.sink.take(said)
+
     session = Session(
         target=work.target,
         explain=bool(options.explain),
@@ -83,7 +89,7 @@ def process(source: Source, work: Work) -> Processed:
     errors: Sequence[Diagnostic] = ()
     refusal: Diagnostic | None = None
     try:
-        with _context(options, sink) as context:
+        with _context(options, take) as context:
             root = _parse(source, context, work)
             if options.remarks_as_yaml:
                 functions = tuple(
@@ -118,24 +124,22 @@ def process(source: Source, work: Work) -> Processed:
         errors = error.diagnostics
     session.diagnostics.items += errors
     for diagnostic in session.diagnostics.items:
-        sink.take(diagnostic)
-    only_expected = options.verify_diagnostics == "only-expected"
+        take(diagnostic)
     if options.verify_diagnostics:
-        for problem in verify_diagnostics.compare(
-            source, gather.taken, only_expected=only_expected
-        ):
+        only_expected = options.verify_diagnostics == "only-expected"
+        for problem in verify_diagnostics.compare(source, gathered, only_expected=only_expected):
             work.sink.take(problem)
     return Processed(content, session, functions, refusal)
 
 
 @contextlib.contextmanager
-def _context(options: Options, sink: Sink | Gather) -> Iterator[Any]:
-    """A context whose diagnostics go to the sink."""
+def _context(options: Options, take: Callable[[Diagnostic], None]) -> Iterator[Any]:
+    """A context whose diagnostics go to `take`."""
     context = bindings.new_context()
     context.allow_unregistered_dialects = options.allow_unregistered_dialect
     if options.mlir_disable_threading:
         context.enable_multithreading(False)
-    handler = mlir_diagnostics.forward(context, sink.take)
+    handler = mlir_diagnostics.forward(context, take)
     try:
         yield context
     finally:
@@ -189,16 +193,15 @@ def _run_passes(
 ) -> Callable[[], None]:
     """Run the pipeline, all but a check at its end that code may be made beside: returns that."""
     options, context = work.options, root.operation.context
-    dumps = printing.wants_dumps(options)
     beside = _may_check_beside(options)
-    single = dumps or options.mlir_timing or beside
+    single = options.dumps or options.mlir_timing or beside
     steps = pass_steps.make(pipeline, context, _defaults(work), single=single)
     text = pass_steps.text_of(steps, pipeline.anchor)
     if options.dump_pass_pipeline:
         sys.stderr.write(f"Pass Manager with {len(steps)} steps:\n{text}\n")
     statistics = Statistics(session)
-    instruments: list[pass_steps.Instrument] = [pass_steps.Follow(work.activity)]
-    instruments += [printing.DumpIr(options)] if dumps else []
+    instruments: list[pass_steps.Instrument] = []
+    instruments += [printing.DumpIr(options)] if options.dumps else []
     instruments += [statistics] if options.mlir_pass_statistics else []
     instruments += [work.timing] if options.mlir_timing else []
     run_steps = partial(
@@ -208,6 +211,7 @@ def _run_passes(
         verify_each=options.verify_each,
         statistics=options.mlir_pass_statistics,
         instruments=instruments,
+        begins=work.activity.is_now,
     )
     late = steps[-1:] if beside and steps and steps[-1].name == CHECK else []
     with _reproducer(root, text, options):
@@ -225,15 +229,7 @@ def _run_passes(
 def _may_check_beside(options: Options) -> bool:
     """Whether the last check may run while the back end's process makes the code: nobody looks
     at the single steps."""
-    looks_on = (
-        printing.wants_dumps(options)
-        or options.mlir_timing
-        or options.mlir_pass_statistics
-        or options.dump_pass_pipeline
-        or options.explain
-        or options.mlir_pass_pipeline_crash_reproducer
-    )
-    return _makes_code(options) and not looks_on
+    return _makes_code(options) and not (options.looks_on or options.explain)
 
 
 def _makes_code(options: Options) -> bool:
@@ -243,16 +239,10 @@ def _makes_code(options: Options) -> bool:
 
 def _defaults(work: Work) -> dict[str, Any]:
     """Values of the command line for options of passes that the pipeline leaves out."""
-    defaults: dict[str, Any] = {}
+    defaults = {name: getattr(work.options, name) for name in ("smem_limit", "cluster", "cost")}
     if work.target is not None:
         defaults["chip"] = work.target.chip.name
-    if work.options.smem_limit is not None:
-        defaults["smem_limit"] = work.options.smem_limit
-    if work.options.cluster:
-        defaults["cluster"] = work.options.cluster
-    if work.options.cost:
-        defaults["cost"] = work.options.cost
-    return defaults
+    return {name: value for name, value in defaults.items() if value not in (None, "")}
 
 
 def _reproducer(root: Any, pipeline: str, options: Options) -> contextlib.AbstractContextManager:

@@ -24,13 +24,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
+from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place, count
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import output
 from mlir_async_pipe.tool.command_line import Options
 from mlir_async_pipe.tool.output import Sink
 from mlir_async_pipe.tool.process import Processed
-from mlir_async_pipe.waits.witness_paths import REASONS
 
 _CATEGORIES = {"error": "Failure", "warning": "Missed", "remark": "Analysis", "note": "Analysis"}
 # Of what stands in no function, or in one that has no place: LLVM's parser wants a name.
@@ -60,28 +59,18 @@ class Remark:
         return "\n".join([*lines, "...", ""])
 
 
-@dataclass(frozen=True)
-class Filters:
-    """What is written: of each category the remarks whose "pass:name" matches; None for nothing."""
-
-    patterns: dict[str, re.Pattern[str] | None]
-
-    @staticmethod
-    def of(options: Options) -> Filters:
-        """`--remarks-filter` is for all categories; without any filter all are written."""
-        given = {
-            "Passed": options.remarks_filter_passed,
-            "Missed": options.remarks_filter_missed,
-            "Analysis": options.remarks_filter_analyse,
-            "Failure": options.remarks_filter_failed,
-        }
-        everything = options.remarks_filter or ("" if any(given.values()) else ".*")
-        chosen = {category: text or everything for category, text in given.items()}
-        return Filters({c: re.compile(text) if text else None for c, text in chosen.items()})
-
-    def let_through(self, remark: Remark) -> bool:
-        pattern = self.patterns[remark.category]
-        return pattern is not None and bool(pattern.search(f"{remark.producer}:{remark.name}"))
+def _filters(options: Options) -> dict[str, re.Pattern[str] | None]:
+    """Of each category which "pass:name" are written, None for none. `--remarks-filter` is for all categories;
+    without any filter all are written."""
+    given = {
+        "Passed": options.remarks_filter_passed,
+        "Missed": options.remarks_filter_missed,
+        "Analysis": options.remarks_filter_analyse,
+        "Failure": options.remarks_filter_failed,
+    }
+    everything = options.remarks_filter or ("" if any(given.values()) else ".*")
+    chosen = {category: text or everything for category, text in given.items()}
+    return {category: re.compile(text) if text else None for category, text in chosen.items()}
 
 
 class Functions:
@@ -104,7 +93,7 @@ class Functions:
 def write(outcomes: Sequence[Processed], options: Options, sink: Sink) -> None:
     """Write the remarks of a run to the file of them or stderr: on each part of the input what was
     recorded, then what was said of all of it."""
-    filters = Filters.of(options)
+    filters = _filters(options)
     functions = Functions(begin for outcome in outcomes for begin in outcome.functions)
     reports = [outcome.session.report() for outcome in outcomes]
     made = [remark for report in reports for remark in _of_records(report, functions)]
@@ -113,7 +102,11 @@ def write(outcomes: Sequence[Processed], options: Options, sink: Sink) -> None:
     # --explain says what the records hold.
     known = {(remark.name, remark.place) for remark in made}
     made += [remark for remark in reported if (remark.name, remark.place) not in known]
-    text = "".join(remark.to_yaml() for remark in made if filters.let_through(remark))
+    text = ""
+    for remark in made:
+        wanted = filters[remark.category]
+        if wanted is not None and wanted.search(f"{remark.producer}:{remark.name}"):
+            text += remark.to_yaml()
     if options.remarks_output_file == "-":
         sys.stderr.write(text)
     else:
@@ -146,9 +139,7 @@ def _of_records(report: Report, functions: Functions) -> Iterator[Remark]:
 
 
 def _of_wait(wait: Any, functions: Functions) -> Remark:
-    reason = REASONS.get(wait.reason)
-    why = f": {reason.meaning}{wait.remedy(reason.remedy)}" if reason is not None else ""
-    groups = "1 group" if wait.count == 1 else f"{wait.count} groups"
+    why = f": {wait.why}" if wait.why else ""
     return Remark(
         "Analysis",
         "async-pipe-count-waits",
@@ -156,7 +147,10 @@ def _of_wait(wait: Any, functions: Functions) -> Remark:
         wait.place,
         functions.at(wait.place),
         (
-            ("String", f"{groups} of queue {wait.queue} may stay in flight{why}"),
+            (
+                "String",
+                f"{count(wait.count, 'group')} of queue {wait.queue} may stay in flight{why}",
+            ),
             ("NumGroups", str(wait.count)),
             *(("Witness", f"{step.what} ({step.place})") for step in wait.witness),
         ),

@@ -48,37 +48,29 @@ class Reproducer:
         )
 
 
-def find(source: Source) -> Reproducer | None:
-    """The reproducer in the input, None if it has none."""
-    if source.is_bytecode:
-        return None
-    block = _block(source.text)
-    pipeline = None if block is None else _field(block[0], "pipeline")
-    if block is None or not isinstance(pipeline, str):
-        return None
-    return Reproducer(
-        pipeline,
-        _field(block[0], "disable_threading") is True,
-        _field(block[0], "verify_each") is not False,
-    )
-
-
 def required(source: Source) -> Reproducer:
     """The reproducer in the input; raises InputError (no-reproducer)."""
-    found = find(source)
-    if found is None:
+    found = _block(source)
+    block = "" if found is None else found[0]
+    pipeline = _field(block, "pipeline")
+    if not isinstance(pipeline, str):
         raise InputError(
             "the input holds no pipeline to reproduce",
             code="no-reproducer",
             at=Place(source.name, 1, 1),
             advice="--mlir-pass-pipeline-crash-reproducer=FILE writes such a file",
         )
-    return found
+    return Reproducer(
+        pipeline,
+        _field(block, "disable_threading") is True,
+        _field(block, "verify_each") is not False,
+    )
 
 
 def without(source: Source) -> Source:
     """The source with a reproducer blanked out, which MLIR would warn about; lines stay."""
-    if source.is_bytecode or (block := _block(source.text)) is None:
+    block = _block(source)
+    if block is None:
         return source
     blank = "\n" * block[0].count("\n")
     text = source.text[: block.start()] + blank + source.text[block.end() :]
@@ -108,8 +100,9 @@ def rescue(name: str) -> bool:
     return True
 
 
-def _block(text: str) -> re.Match[str] | None:
-    return next((m for m in _BLOCK.finditer(text) if "mlir_reproducer" in m[0]), None)
+def _block(source: Source) -> re.Match[str] | None:
+    blocks = () if source.is_bytecode else _BLOCK.finditer(source.text)
+    return next((block for block in blocks if "mlir_reproducer" in block[0]), None)
 
 
 def _field(block: str, name: str) -> str | bool | None:
@@ -126,10 +119,9 @@ def _quoted(text: str) -> str:
 
 
 def _unquoted(text: str) -> str:
-    return re.sub(r"\\([0-9A-Fa-f]{2}|.)", _unescaped, text[1:-1])
+    def unescaped(escape: re.Match[str]) -> str:
+        if len(escape[1]) == 2:
+            return chr(int(escape[1], 16))
+        return {"n": "\n", "t": "\t"}.get(escape[1], escape[1])
 
-
-def _unescaped(escape: re.Match[str]) -> str:
-    if len(escape[1]) == 2:
-        return chr(int(escape[1], 16))
-    return {"n": "\n", "t": "\t"}.get(escape[1], escape[1])
+    return re.sub(r"\\([0-9A-Fa-f]{2}|.)", unescaped, text[1:-1])

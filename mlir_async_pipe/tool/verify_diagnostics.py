@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir_async_pipe.session.diagnostics import Diagnostic, Place
 from mlir_async_pipe.tool.inputs import Source
@@ -29,20 +29,12 @@ class Expectation:
     line: int
     place: Place
 
-    def matches(self, message: str) -> bool:
-        """Whether `message` is what was expected."""
+    def is_met_by(self, said: Diagnostic) -> bool:
+        if (said.severity, said.place.line) != (self.severity, self.line):
+            return False
         if not self.is_pattern:
-            return self.text in message
-        return re.search(_regular_expression(self.text), message, re.DOTALL) is not None
-
-
-@dataclass(frozen=True)
-class Said:
-    """What was reported: a diagnostic or one of its notes."""
-
-    severity: str
-    message: str
-    place: Place
+            return self.text in said.message
+        return re.search(_regular_expression(self.text), said.message, re.DOTALL) is not None
 
 
 _COMMENT = re.compile(
@@ -59,10 +51,9 @@ def compare(
 
     With `only_expected` nothing is too much.
     """
-    expectations, problems = _expectations(source)
-    open_expectations = list(expectations)
+    open_expectations, problems = _expectations(source)
     for said in _everything_said(diagnostics):
-        met = next((e for e in open_expectations if _meets(said, e)), None)
+        met = next((e for e in open_expectations if e.is_met_by(said)), None)
         if met is not None:
             open_expectations.remove(met)
         elif not only_expected:
@@ -74,26 +65,19 @@ def compare(
     return problems
 
 
-def _meets(said: Said, expected: Expectation) -> bool:
-    return (
-        said.severity == expected.severity
-        and said.place.line == expected.line
-        and expected.matches(said.message)
-    )
-
-
-def _everything_said(diagnostics: Iterable[Diagnostic]) -> Iterator[Said]:
+def _everything_said(diagnostics: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+    """The diagnostics, with their codes in the messages, and their notes as such."""
     for diagnostic in diagnostics:
-        yield Said(diagnostic.severity, message_of(diagnostic), diagnostic.place)
+        yield replace(diagnostic, message=message_of(diagnostic))
         for note in diagnostic.notes:
-            yield Said("note", note.message, note.place)
+            yield Diagnostic("note", note.message, "", note.place)
 
 
 def _expectations(source: Source) -> tuple[list[Expectation], list[Diagnostic]]:
     found: list[Expectation] = []
     problems: list[Diagnostic] = []
-    waiting_for_next: list[re.Match[str]] = []
-    waiting_places: list[Place] = []
+    # Of `@below`, until a line without an expectation comes.
+    waiting: list[tuple[re.Match[str], Place]] = []
     last_plain_line = 0
     for number, line in enumerate(source.text.splitlines(), start=1):
         match = _COMMENT.search(line.rstrip())
@@ -101,20 +85,17 @@ def _expectations(source: Source) -> tuple[list[Expectation], list[Diagnostic]]:
             if (mention := _MENTIONS.search(line)) is not None:
                 place = Place(source.name, number, mention.start() + 1)
                 problems.append(Diagnostic("error", "cannot read this expectation", "", place))
-            for earlier, place in zip(waiting_for_next, waiting_places, strict=True):
-                found.append(_expectation(earlier, number, place))
-            waiting_for_next, waiting_places = [], []
+            found += [_expectation(earlier, number, place) for earlier, place in waiting]
+            waiting = []
             last_plain_line = number
             continue
         place = Place(source.name, number, match.start() + 1)
         if match["where"] == "@below":
-            waiting_for_next.append(match)
-            waiting_places.append(place)
+            waiting.append((match, place))
         else:
             at = last_plain_line if match["where"] == "@above" else _line(match["where"], number)
             found.append(_expectation(match, at, place))
-    for earlier, place in zip(waiting_for_next, waiting_places, strict=True):
-        found.append(_expectation(earlier, place.line + 1, place))
+    found += [_expectation(earlier, place.line + 1, place) for earlier, place in waiting]
     return found, problems
 
 

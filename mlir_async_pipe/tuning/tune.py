@@ -190,7 +190,7 @@ def _task(
     arguments = None
     if inputs is not None:
         arguments = tuple(_of_its_own(inputs, parameters))
-    return task(parameters, text, target, options, arguments)
+    return Task(parameters, text, target, options, arguments, current().name)
 
 
 def _of_its_own(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
@@ -377,17 +377,6 @@ class Task:
             found.update(np.ascontiguousarray(value).tobytes())
         found.update(repr(self.inputs is None).encode())
         return found.hexdigest()
-
-
-def task(
-    parameters: dict[str, Any],
-    text: str,
-    target: str,
-    options: dict[str, Any],
-    inputs: tuple[Any, ...] | None,
-) -> Task:
-    """A task for the bindings of this process."""
-    return Task(parameters, text, target, options, inputs, current().name)
 
 
 def evaluate(asked: Task) -> Outcome:

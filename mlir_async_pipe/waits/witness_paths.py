@@ -56,6 +56,12 @@ class WaitRecord:
     witness: tuple[WitnessStep, ...] = ()
     part: str = ""
 
+    @property
+    def why(self) -> str:
+        """What the reason means, and what would raise the count; "" in a session that wants no witnesses."""
+        reason = REASONS.get(self.reason)
+        return "" if reason is None else reason.meaning + self.remedy(reason.remedy)
+
     def remedy(self, advice: str) -> str:
         """`advice` on how to raise the count, after a semicolon; "" for the last wait of a pipeline, which
         drains it, and for one that few iterations meet."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.tuning.tune import Outcome, Task, task, tune
+from mlir_async_pipe.tuning.tune import Outcome, Task, tune
 
 TARGET = "nvvm:sm_80"
 STEPS = 12
@@ -207,7 +207,7 @@ def test_what_a_store_has_is_not_tried_again(tmp_path):
 
 @pytest.mark.parametrize("changed", ["target", "text", "options", "inputs"])
 def test_all_that_figures_depend_on_is_in_the_key(changed):
-    asked = task({}, tile(), TARGET, {"num_stages": 2}, (np.zeros(2),))
+    asked = Task({}, tile(), TARGET, {"num_stages": 2}, (np.zeros(2),), "mlir")
     other = {"target": "nvvm:sm_90", "text": tile(2), "options": {}, "inputs": (np.ones(2),)}
     assert replace(asked, **{changed: other[changed]}).key != asked.key
     assert replace(asked, parameters={"name": 1}).key == asked.key
