@@ -184,8 +184,7 @@ class _Kernel:
         if registers is None:
             notes.append("registers are known where code is made: --emit=cubin")
         slots = self._slot_bytes()
-        if slots and min(blocks(registers, memory - slots).values()) > held:
-            more = min(blocks(registers, memory - slots).values())
+        if slots and (more := min(blocks(registers, memory - slots).values())) > held:
             notes.append(
                 f"with one slot less of each buffer, {memory - slots} bytes, it holds {more}"
             )
@@ -198,19 +197,21 @@ class _Kernel:
 
     def _needs(self, loop: Operation) -> tuple[int | None, int]:
         """Registers of a thread, None where no code was made, and bytes of workgroup memory of a block."""
-        name = function_name(self.op)
-        for kernel in self.session.records.get("kernels", []):
-            if kernel.name == name and self.chip.lowering == "rocdl":
+        for kernel in self._of_this("kernels", "name"):
+            if self.chip.lowering == "rocdl":
                 return kernel.vector_registers, kernel.workgroup_bytes or 0
-            if kernel.name == name and kernel.resources is not None:
-                used = kernel.resources
+            if (used := kernel.resources) is not None:
                 return used.registers, used.static_shared_bytes + kernel.dynamic_shared_bytes
         return None, Surroundings(self.chip).workgroup_bytes_beside(loop, ())
 
+    def _of_this(self, kind: str, by: str) -> list[Any]:
+        """The records of a kind that name this kernel."""
+        name = function_name(self.op)
+        return [r for r in self.session.records.get(kind, []) if getattr(r, by) == name]
+
     def _slot_bytes(self) -> int:
         """One slot of each buffer of the kernel's loops that has several."""
-        name = function_name(self.op)
-        records = [r for r in self.session.records.get("loops", []) if r.function == name]
+        records = self._of_this("loops", "function")
         buffers = {b.buffer: b for r in records for b in r.buffers if b.versions > 1}
         return sum(buffer.slot_bytes for buffer in buffers.values())
 
@@ -283,9 +284,8 @@ class _Kernel:
 
     def _instructions(self, products: int) -> int | None:
         """Instructions of an iteration in the machine code; None where it is not plain which loop that is."""
-        name = function_name(self.op)
-        kernels = self.session.records.get("kernels", [])
-        machine = next((getattr(k, "machine", None) for k in kernels if k.name == name), None)
+        kernels = self._of_this("kernels", "name")
+        machine = next((getattr(kernel, "machine", None) for kernel in kernels), None)
         loops = [] if machine is None else machine.pipelined_loops
         loops = [loop for loop in loops if products and loop.multiplications == products]
         # The loop for short trips waits for all of its copies.
@@ -557,7 +557,7 @@ def _is_original(loop: Operation) -> bool:
         around is not None
         and around.name == "scf.if"
         and Place.of(around) == Place.of(loop)
-        and any(op == loop for op in _inside(around.regions[1]))
+        and any(loop in operations(block) for block in around.regions[1])
     )
 
 
@@ -638,11 +638,6 @@ _OF_PHASES = {
 }
 
 
-def _inside(region: Any) -> Iterator[Operation]:
-    for block in region:
-        yield from operations(block)
-
-
 def _records(root: Any, session: Session) -> dict[Operation, int]:
     """The number of the record of each wait, where it is plain which: as many waits stand at its
     place with its count as records do. Both are in the order of the text."""
@@ -685,14 +680,7 @@ def _count(op: Operation) -> int | None:
 
 def _makers(values: Sequence[Value]) -> Iterator[Operation]:
     """The ops that make what `values` may be, through loops, branches and selects."""
-    seen = set(values)
-    open_values = list(values)
-    while open_values:
-        value = open_values.pop()
-        further = origins(value).values
-        if not further:
-            op = defining_op(value)
-            if op is not None:
-                yield op
-        open_values += [next_value for next_value in further if next_value not in seen]
-        seen.update(further)
+    for value in walked(values, lambda value: origins(value).values):
+        op = defining_op(value)
+        if op is not None and not origins(value).values:
+            yield op

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlir_async_pipe.session.diagnostics import Place
 
@@ -91,6 +92,11 @@ class Paper:
         if (place.file, place.line) not in self.shown:
             return f'<span title="{escape(str(place))}">{shown}</span>'
         return f'<a href="#{self.anchor(place)}" title="{escape(str(place))}">{shown}</a>'
+
+    def path(self, witness: Iterable[Any]) -> str:
+        """The steps of a path, each with its line."""
+        steps = (f"<li>{escape(step.what)} {self.link(step.place)}</li>" for step in witness)
+        return f"<ol>{''.join(steps)}</ol>"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence[int] = ()) -> str:

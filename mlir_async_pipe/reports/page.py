@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from mlir_async_pipe.checker.hazards import verdict
-from mlir_async_pipe.reports.loop_section import loop_section
+from mlir_async_pipe.reports.loop_section import LoopSection
 from mlir_async_pipe.reports.markup import PAGE_STYLE, STYLE, Paper, Sources, escape, size, table
 from mlir_async_pipe.session.diagnostics import count
 from mlir_async_pipe.session.report import Report
-from mlir_async_pipe.waits.witness_paths import FEW, REASONS
+from mlir_async_pipe.waits.witness_paths import FEW
 
 
 def text(report: Report) -> str:
@@ -63,9 +63,11 @@ def fragment(report: Report, sources: Sources | None = None) -> str:
     for number, loop in enumerate(report.of("loops"), start=1):
         outlines = [outline for outline in report.of("outlines") if outline.place == loop.place]
         extra = next((e for e in report.of("extra_stages") if e.place == loop.place), None)
-        parts.append(loop_section(number, loop, outlines, waits, report.of("roles"), extra, paper))
+        section = LoopSection(number, loop, outlines, waits, report.of("roles"), extra, paper)
+        parts.append(section.html())
     parts += [
-        wait_section(report, paper),
+        _waits(report, paper),
+        _hazards(report, paper),
         _code(report),
         _timelines(report),
         _records(report),
@@ -76,12 +78,11 @@ def fragment(report: Report, sources: Sources | None = None) -> str:
 
 def _readable(report: Report) -> dict[str, list[str]]:
     files = {record.place.file for record in (*report.of("loops"), *report.of("waits"))}
-    found = {}
-    for name in files:
-        path = Path(name)
-        if name and path.is_file():
-            found[name] = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    return found
+    return {
+        name: Path(name).read_text(encoding="utf-8", errors="replace").splitlines()
+        for name in files
+        if name and Path(name).is_file()
+    }
 
 
 def _refused(report: Report) -> str:
@@ -114,12 +115,10 @@ def _code(report: Report) -> str:
     rows = []
     for kernel in report.of("kernels"):
         fields = {**_plain(kernel), **_plain(getattr(kernel, "resources", None))}
+        numbers = [(name, n) for name, n in fields.items() if n and type(n) is int]
         described = [
-            f"{size(value)} {name.removesuffix('_bytes').replace('_', ' ')}"
-            if name.endswith("_bytes")
-            else f"{value} {name.replace('_', ' ')}"
-            for name, value in fields.items()
-            if value and isinstance(value, int) and not isinstance(value, bool)
+            f"{size(n) if name.endswith('_bytes') else n} {name.removesuffix('_bytes').replace('_', ' ')}"
+            for name, n in numbers
         ]
         rows.append([f"<code>{escape(kernel.name)}</code>", escape(", ".join(described))])
     return "<h2>Code</h2>" + table(["kernel", "takes"], rows) if rows else ""
@@ -206,36 +205,30 @@ def _cell(value: Any) -> str:
 # Waits ---------------------------------------------------------------------------------------
 
 
-def wait_section(report: Report, paper: Paper) -> str:
-    """A table of the waits that no outline shows, and one of hazards and races."""
+def _waits(report: Report, paper: Paper) -> str:
+    """A table of the waits that no outline shows."""
     shown = {e.record for outline in report.of("outlines") for e in outline.entries}
     rest = [record for number, record in enumerate(report.of("waits")) if number not in shown]
     title = "Waits outside of these pipelines" if report.of("outlines") else "Waits"
-    parts = []
-    if rest:
-        rows = [_row(record, paper) for record in rest]
-        header = ["wait", "groups that may stay", "of queue", "why"]
-        parts.append(f"<h2>{title}</h2>" + table(header, rows, numbers=(1,)))
-    if report.of("hazards"):
-        rows = [_hazard(record, paper) for record in report.of("hazards")]
-        parts.append("<h2>Accesses that may race</h2>")
-        parts.append(table(["access", "verdict", "other access", "what would do"], rows))
-    return "\n".join(parts)
+    header = ["wait", "groups that may stay", "of queue", "why"]
+    rows = [_wait(record, paper) for record in rest]
+    return f"<h2>{title}</h2>{table(header, rows, numbers=(1,))}" if rows else ""
 
 
-def _row(record: Any, paper: Paper) -> list[str]:
-    reason = REASONS.get(record.reason)
-    why = ""
-    if reason is not None:
-        few = f"{record.part}: " if record.part == FEW else ""
-        why = escape(f"{few}{reason.meaning}{record.remedy(reason.remedy)}")
+def _wait(record: Any, paper: Paper) -> list[str]:
+    few = f"{record.part}: " if record.part == FEW and record.why else ""
+    why = escape(f"{few}{record.why}")
     if record.witness:
-        steps = "".join(
-            f"<li>{escape(step.what)} {paper.link(step.place)}</li>" for step in record.witness
-        )
-        why = f"<details><summary>{why}</summary><ol>{steps}</ol></details>"
+        why = f"<details><summary>{why}</summary>{paper.path(record.witness)}</details>"
     given = "" if record.given in (None, record.count) else f" (given: {record.given})"
     return [escape(str(record.place)), f"{record.count}{given}", escape(record.queue), why]
+
+
+def _hazards(report: Report, paper: Paper) -> str:
+    """A table of hazards and races."""
+    header = ["access", "verdict", "other access", "what would do"]
+    rows = [_hazard(record, paper) for record in report.of("hazards")]
+    return f"<h2>Accesses that may race</h2>\n{table(header, rows)}" if rows else ""
 
 
 def _hazard(record: Any, paper: Paper) -> list[str]:
@@ -282,13 +275,8 @@ def summary(report: Report) -> PageSummary:
         parts.append("no loop was pipelined")
     if waits:
         parts.append(f"largest count {max(wait.count for wait in waits)}")
-    proof, state = _proof(report)
-    return PageSummary(" · ".join([*parts, proof]), state)
-
-
-def _proof(report: Report) -> tuple[str, str]:
+    proof, state = verdict(report.of("checks"))
     errors = [entry for entry in report.diagnostics if entry.severity == "error"]
-    described, state = verdict(report.of("checks"))
     if errors and state != "bad":
-        return f"stopped by {count(len(errors), 'error')}", "bad"
-    return described, state
+        proof, state = f"stopped by {count(len(errors), 'error')}", "bad"
+    return PageSummary(" · ".join([*parts, proof]), state)
