@@ -227,7 +227,7 @@ def _in_need(unit: Unit, where: ByteSpan, condition: int, holds: bool) -> ByteSp
 
 def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Array:
     """A number for each lane, that those of a warp share which store one value to one place."""
-    warps = unit.threads[lanes] // unit.launch.options.warp
+    warps = unit.threads[lanes] // unit.warp
     rows = np.column_stack((warps, touched, identities(stored).reshape(len(lanes), -1)))
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
@@ -235,7 +235,7 @@ def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Arr
 def _ends_of_warps(unit: Unit, where: ByteSpan) -> ByteSpan:
     """Two lanes of each warp, of those that access one address: enough to see every race with others."""
     active = np.arange(unit.width) if where.lanes is None else np.flatnonzero(where.lanes)
-    warps = unit.threads[active] // unit.launch.options.warp
+    warps = unit.threads[active] // unit.warp
     begins = np.diff(warps, prepend=-1) != 0
     lanes = active[begins | np.roll(begins, -1)]
     return ByteSpan(where.addresses, unit.mask_of(lanes), where.item_bytes)

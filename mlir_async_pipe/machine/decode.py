@@ -6,6 +6,7 @@ asked here. What stays is plain Python: no handle of the module lives longer tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -67,6 +68,7 @@ Builder = Callable[[Any], Execute]
 SomeBuilder = TypeVar("SomeBuilder", bound=Callable[..., Execute])
 
 SEMANTICS: dict[str, Builder] = {}
+_WORD = re.compile(r"\w+")
 
 
 def semantics(*names: str) -> Callable[[SomeBuilder], SomeBuilder]:
@@ -90,7 +92,7 @@ class Site:
     number: int
     name: str
     place: Place
-    row: Row | None
+    row: Row
     is_async: bool
     op: Any
     decoder: Decoder
@@ -111,8 +113,7 @@ class Site:
         """Whether the op is a volatile or an atomic access of more than its thread, which do not race
         with each other."""
         strong = self.order.strong and self.order.scope != "thread"
-        row = self.row
-        return row is not None and (row.adds or (strong and bool(row.accesses)))
+        return self.row.adds or (strong and bool(self.row.accesses))
 
     @property
     def reads_flag(self) -> bool:
@@ -120,40 +121,15 @@ class Site:
         return self.is_strong and self.has_users
 
     @property
-    def is_poll(self) -> bool:
-        """Whether the op reads the state of an mbarrier, or asks for a phase."""
-        return self.row is not None and self.row.phase in ("poll", "test")
-
-    @property
-    def is_product(self) -> bool:
-        """Whether the op is a product of a warpgroup, or waits for one."""
-        return self.row is not None and self.row.queue == WGMMA
-
-    @property
     def meets(self) -> str:
-        """Whose threads meet at a barrier that is not one of all threads of the block."""
-        meeting = None if self.row is None else self.row.meeting
-        return "" if meeting is None else meeting.of
-
-    @property
-    def meets_some(self) -> bool:
-        """Whether the op is a barrier of some threads of a block, by its number."""
-        return self.meets == "block"
-
-    @property
-    def counts_waves(self) -> bool:
-        """Whether the op is a barrier that waves may meet at another one."""
-        return self.row is not None and self.row.counts_waves
+        """Whose threads meet at a barrier that is not one of all threads of the block: "block" for some of its threads."""
+        return "" if self.row.meeting is None else self.row.meeting.of
 
     @property
     def needs_clocks(self) -> bool:
         """Whether the op meets others through mbarriers, or goes past the generic proxy."""
         row = self.row
-        if row is None:
-            return False
-        meets = (
-            self.meets in ("block", "cluster") or row.phase is not None or row.tensor is not None
-        )
+        meets = self.meets in ("block", "cluster") or bool(row.phase or row.tensor)
         return meets or row.queue in (WGMMA, BULK_STORE)
 
     def integer(self, name: str, default: int | None = None) -> int | None:
@@ -167,6 +143,11 @@ class Site:
 
     def text(self, name: str, default: str = "") -> str:
         return str(self.op.attributes[name]) if self.has(name) else default
+
+    def word(self, name: str, default: str = "") -> str:
+        """The last word of an attribute: `xor` of `#gpu<shuffle_mode xor>`, `add` of `#vector.kind<add>`."""
+        *_, last = default, *_WORD.findall(self.text(name))
+        return last
 
     def integers(self, name: str) -> tuple[int, ...]:
         """An array attribute (dense array or list) as integers, () if the op lacks it."""
@@ -208,10 +189,8 @@ class Site:
     def queue(self) -> Queue:
         """The queue that the op issues to, commits to or waits for, on the target if there is
         one; raises MachineError (dynamic-queue) where that is not constant."""
-        queue = queue_of(self.op, self.decoder.target)
-        if queue is None and self.row is not None and isinstance(self.row.queue, Queue):
-            queue = self.row.queue
-        if queue is None:
+        queue = queue_of(self.op, self.decoder.target) or self.row.queue
+        if not isinstance(queue, Queue):
             raise MachineError(
                 f"the queue of '{self.name}' is not a constant", code="dynamic-queue", at=self.place
             )
@@ -451,10 +430,8 @@ class Decoder:
     def site(self, op: Any) -> Site:
         if any(str(value.type) == "i4" for value in (*op.operands, *op.results)):
             _check_unsigned(op)
-        found = row_of(op)
-        row = found if found.described else None
-        is_async = bool(found.accesses) and found.asynchronous(op)
-        is_async = is_async or op.name == SCOPE
+        row = row_of(op)
+        is_async = op.name == SCOPE or (bool(row.accesses) and row.asynchronous(op))
         needed = needed_where(op)
         made = Site(
             len(self.sites),
@@ -468,10 +445,10 @@ class Decoder:
             kind_of_op(op),
             order_of(op),
             any(len(list(result.uses)) for result in op.results),
-            not is_async and row is not None and _stores_shuffled(op, row),
-            not is_async and _is_alone(op, found),
+            not is_async and _stores_shuffled(op, row),
+            not is_async and _is_alone(op, row),
             needed and (self.key(needed[0]), needed[1]),
-            found.alignment(op),
+            row.alignment(op),
         )
         self.sites.append(made)
         return made
@@ -486,7 +463,7 @@ class Decoder:
         return DecodedRegion(
             decoded,
             self._loops(blocks),
-            any(site.is_strong or site.is_poll for site in inside),
+            any(site.is_strong or site.row.phase in ("poll", "test") for site in inside),
             all(site.is_alone for site in inside),
         )
 
@@ -692,6 +669,11 @@ class Unit:
     def width(self) -> int:
         return len(self.threads)
 
+    @property
+    def warp(self) -> int:
+        """Lanes of a warp."""
+        return int(self.launch.options.warp)
+
     def active(self) -> Array:
         """The active lanes as an array of booleans."""
         return np.ones(self.width, np.bool_) if self.mask is None else self.mask
@@ -709,7 +691,7 @@ class Unit:
     def first_lanes(self) -> Array:
         """The first active lane of each warp that has one."""
         lanes = np.flatnonzero(self.active())
-        _, first = np.unique(self.threads[lanes] // self.launch.options.warp, return_index=True)
+        _, first = np.unique(self.threads[lanes] // self.warp, return_index=True)
         return np.asarray(lanes[first])
 
     def report(

@@ -93,9 +93,9 @@ class Detector:
         self.epochs = np.ones(3, np.int32)
         self._capacity = 0
         # Ops that a wave does for all of its lanes, by site.
-        self._by_wave = np.array([site.row is not None and site.row.by_wave for site in sites])
+        self._by_wave = np.array([site.row.by_wave for site in sites])
         self._strong = np.array([site.is_strong for site in sites])
-        self._adds = np.array([site.row is not None and site.row.adds for site in sites])
+        self._adds = np.array([site.row.adds for site in sites])
         self._have_met = bool(self._by_wave.any())
         self.log = RaceLog()
         self.in_flight: list[Any] = []

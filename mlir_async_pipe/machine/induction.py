@@ -548,8 +548,7 @@ def _known(unit: Any, carried: Any) -> tuple[Any, ...]:
     written, read = detector.write_epoch == now, detector.read_epoch == now
     # Races are judged by the kind of an op: the copies of the prologue and of the kernel are alike.
     kinds = np.array([
-        4 * (one.row is not None and one.row.by_wave) + 2 * one.is_strong + one.is_async
-        for one in detector.sites
+        4 * one.row.by_wave + 2 * one.is_strong + one.is_async for one in detector.sites
     ])  # fmt: skip
     shadow = [
         launch.memory.live, detector.pending_writes, detector.pending_reads, written, read,

@@ -161,7 +161,7 @@ class Launch:
         queues = Queues(len(threads), self.detector, self.policy)
         queues.mbarriers = self.mbarriers
         found = Unit(self, threads, queues, rank=rank)
-        rows = [site.row for site in self.decoder.sites if site.row is not None]
+        rows = [site.row for site in self.decoder.sites]
         if any(row.descriptors and not row.fences_sums for row in rows):
             found.registers = ProductRegisters(len(threads))
         return found
@@ -181,9 +181,7 @@ class Launch:
             meeting = [site for site in self.decoder.sites if site.meets == "cluster"]
             if meeting and self.together > self.cluster_size:
                 raise meeting[0].unsupported("it runs in blocks that wait for each other's flags")
-            tensor = [
-                site for site in self.decoder.sites if site.row is not None and site.row.tensor
-            ]
+            tensor = [site for site in self.decoder.sites if site.row.tensor]
             if tensor and self.together > 1:
                 raise tensor[0].unsupported("it runs in blocks that run alone")
             if tensor:

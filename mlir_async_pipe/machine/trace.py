@@ -54,9 +54,8 @@ class Trace:
 
     def executed(self, site: Any) -> None:
         """An op ran that is no event of its own; structured ops and async ops are left out."""
-        if site.row is not None and (site.row.queue is not None or site.row.barrier is not None):
-            return
-        self.add(TraceEntry("op", site.name, site.place, cost=site.cost, kind=site.kind))
+        if site.row.queue is None and site.row.barrier is None:
+            self.add(TraceEntry("op", site.name, site.place, cost=site.cost, kind=site.kind))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy as np
 from mlir_async_pipe.machine.barrier_phases import Mbarrier, StuckError
 from mlir_async_pipe.machine.decode import Site, Unit
 from mlir_async_pipe.session.diagnostics import UsageError
+from mlir_async_pipe.vocabulary.rows import WGMMA
 
 Passes = Callable[[], bool]
 SCHEDULES = ("lockstep", "forward", "backward", "random")
@@ -145,7 +146,7 @@ class UnitByUnit:
         for worker in met:
             worker.met = False
         units = len(self._workers) // self._launch.together
-        alike = len({w.site.number for w in met}) == 1 or all(w.site.counts_waves for w in met)
+        alike = len({w.site.number for w in met}) == 1 or all(w.site.row.counts_waves for w in met)
         if not (len(met) == units and alike):
             for worker in met:
                 self._launch.detector.report("divergent-barrier", worker.site.number)
@@ -175,7 +176,7 @@ def _report_stuck(launch: Any, waiting: list[tuple[Site, list[Mbarrier], Unit]])
         launch.enter(unit.rank)
         lane = int(np.flatnonzero(unit.active())[0])
         lacks = "; ".join(barrier.lacks() for barrier in wanted)
-        lacks = lacks or ("" if site.row is not None else "nobody writes what it reads")
+        lacks = lacks or ("" if site.row.described else "nobody writes what it reads")
         unit.report("deadlock", site, lane, other, detail=lacks)
     raise StuckError
 
@@ -255,18 +256,17 @@ def scheduler_of(name: str, seed: int, launch: Any) -> LockStep | UnitByUnit:
             f"unknown thread schedule '{name}'", code="bad-schedule", advice=", ".join(SCHEDULES)
         )
     warp = launch.options.warp
-    products = any(site.is_product for site in launch.decoder.sites)
+    products = any(site.row.queue == WGMMA for site in launch.decoder.sites)
     width = 4 * warp if products else warp
     if launch.memory.induction is not None and launch.together == 1:
         # All threads come to the loop at once; where they wait for each other for ever, it is not followed.
         return LockStep()
     if name != "lockstep":
         return UnitByUnit(name, seed, width)
-    waits = any(
-        (site.row is not None and site.row.phase) or site.meets_some or site.counts_waves
+    waits = launch.follows_flags or any(
+        site.row.phase or site.meets == "block" or site.row.counts_waves
         for site in launch.decoder.sites
     )
-    waits = waits or launch.follows_flags
     if (waits and launch.block_size > width) or launch.together > 1:
         return UnitByUnit("forward", seed, width)
     return LockStep()

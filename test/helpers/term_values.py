@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.machine.dialects.arith import MATH
+from mlir_async_pipe.machine.dialects.arith import OPAQUE
 from mlir_async_pipe.machine.kinds import kind_of
 from mlir_async_pipe.machine.term_table import TermTable
 from mlir_async_pipe.machine.terms import is_symbolic
@@ -94,6 +94,6 @@ def _value(
         array = np.array(given)
         changed = {"round": kind.settle, "encode": kind.encode, "decode": kind.decode}[how](array)
         return changed.astype(dtype)[0]
-    function = getattr(np, name, None) or MATH[name]
+    function = getattr(np, name, None) or OPAQUE[name]
     with np.errstate(all="ignore"):
         return np.asarray(function(*(np.array([x]) for x in given))).astype(dtype)[0]

@@ -46,7 +46,7 @@ def copy_to_lds(site: Site) -> Execute:
         place = access.locate(unit, site, target, operands[to_index], () if per_wave else (count,))
         first = place.addresses.reshape(len(place.addresses), -1)[:, 0]
         if per_wave:
-            first = wave_base(unit, first) + unit.threads % unit.launch.options.warp * size
+            first = wave_base(unit, first) + unit.threads % unit.warp * size
         destination = byte_span(unit, first, size, place.lanes)
         # What a checked buffer does not have arrives as zeros.
         valid = None if origin.inside is None else origin.inside.sum(axis=1) * moved.item_bytes
@@ -71,7 +71,7 @@ def wave_copier(site: Site, size: int, offset: int) -> Execute:
     copy = copier(site)
 
     def execute(unit: Unit, source: Array, target: Array, *immediates: Any) -> None:
-        lane = unit.threads % unit.launch.options.warp
+        lane = unit.threads % unit.warp
         copy(unit, source + offset, wave_base(unit, target) + offset + lane * size, size)
 
     return execute
@@ -82,7 +82,6 @@ def lane_copy(size: int, immediate: int = 0) -> Any:
     attribute, or `immediate`."""
 
     def build(site: Site) -> Execute:
-        assert site.row is not None
         offset = site.integer("offset", immediate) or 0
         copy = copier(site)
         source, target = map(site.row.operands.index, ("source", "destination"))
@@ -105,7 +104,7 @@ def buffer_copy(site: Site) -> Execute:
     def execute(unit: Unit, source: Array, target: Array, size: Array, *rest: Array) -> None:
         within_buffer, scalar, fixed = rest[:3]
         count = int(size[0])
-        lane = unit.threads % unit.launch.options.warp
+        lane = unit.threads % unit.warp
         start = source + within_buffer.astype(np.int64) + scalar + fixed
         copy(unit, start, wave_base(unit, target) + fixed + lane * count, count)
 
@@ -228,7 +227,7 @@ def lane_by_count(site: Site) -> Execute:
     low = site.name.endswith("lo")
 
     def execute(unit: Unit, mask: Array, start: Array) -> Array:
-        position = unit.threads % unit.launch.options.warp
+        position = unit.threads % unit.warp
         below = np.clip(position if low else position - 32, 0, 32)
         bits = mask.astype(np.int64) & ((np.int64(1) << below) - 1)
         count = np.zeros(unit.width, np.int32)
@@ -280,7 +279,7 @@ def _source(kind: str, numbers: tuple[int, ...], lane: Array) -> Array:
 @semantics("amdgpu.dpp")
 def dpp(site: Site) -> Execute:
     """One permutation within the wave."""
-    kind = site.text("kind").split()[-1].strip("<>")
+    kind = site.word("kind")
     if kind not in _KINDS:
         raise site.unsupported(f"kind {kind}")
     numbers = site.integers("permArgument") if kind == "quad_perm" else ()
@@ -290,7 +289,7 @@ def dpp(site: Site) -> Execute:
     zero = "true" in site.text("bound_ctrl", "false")
 
     def execute(unit: Unit, old: Array, value: Array) -> Array:
-        lane = unit.threads % unit.launch.options.warp
+        lane = unit.threads % unit.warp
         read = _source(kind, numbers, lane)
         number, inside = within_warp(unit, read)
         there = inside & unit.active()[number]
@@ -310,7 +309,7 @@ def read_lane(site: Site) -> Execute:
     """The value of one lane of the wave, the same for all of them."""
 
     def execute(unit: Unit, value: Array, lane: Array) -> Array:
-        number, _ = within_warp(unit, lanes_of(lane, unit.width) % unit.launch.options.warp)
+        number, _ = within_warp(unit, lanes_of(lane, unit.width) % unit.warp)
         return lanes_of(value, unit.width)[number]
 
     return execute

@@ -49,10 +49,8 @@ def _product(site: Site, layouts: tuple[Fragment, Fragment, Fragment], lanes: in
     wide = np.dtype(np.float32) if kind.is_float else np.dtype(np.int32)
 
     def execute(unit: Unit, *values: Array) -> Array:
-        if unit.launch.options.warp != lanes:
-            raise site.unsupported(
-                f"it runs on waves of {lanes}, the machine has {unit.launch.options.warp}"
-            )
+        if unit.warp != lanes:
+            raise site.unsupported(f"it runs on waves of {lanes}, the machine has {unit.warp}")
         return fragment_product(unit, site, layouts, values, kind, lambda a: a.astype(wide))
 
     return execute

@@ -121,7 +121,6 @@ def copy(site: Site) -> Execute:
 @semantics("rocdl.tensor.load.to.lds", "rocdl.tensor.store.from.lds")
 def copy_by_words(site: Site) -> Execute:
     """The same by a descriptor in words; those of a count of 0 copy nothing."""
-    assert site.row is not None
     loads, queue = "load" in site.row.op, site.queue()
 
     def execute(unit: Unit, *groups: Any) -> None:

@@ -1,4 +1,4 @@
-"""arith, index and math: element by element, on scalars and vectors alike."""
+"""arith, index, math and the operators of llvm: element by element, on scalars and vectors alike."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.kinds import Kind, unsigned
+from mlir_async_pipe.machine.lane_values import lanes_of, merge
 from mlir_async_pipe.machine.terms import EXTREMES, is_array, opaque
 
 Array = np.ndarray
@@ -89,130 +90,210 @@ def _not_bool(function: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-INTEGER_BINARY: dict[str, Callable[..., Any]] = {
-    "add": _not_bool(np.add),
-    "sub": _not_bool(np.subtract),
-    "mul": _not_bool(np.multiply),
-    "divsi": truncating_division,
-    "divui": on_unsigned(_floor_division),
-    "remsi": truncating_remainder,
-    "remui": on_unsigned(_unsigned_remainder),
-    "ceildivsi": ceiling_division,
-    "ceildivui": on_unsigned(ceiling_division),
-    "floordivsi": _floor_division,
-    "andi": np.bitwise_and,
-    "ori": np.bitwise_or,
-    "xori": np.bitwise_xor,
-    "shli": _shift(np.left_shift),
-    "shrsi": _shift(np.right_shift),
-    "shrui": on_unsigned(_shift(np.right_shift)),
-    "maxsi": on_signed(np.maximum),
-    "minsi": on_signed(np.minimum),
-    "maxui": on_unsigned(np.maximum),
-    "minui": on_unsigned(np.minimum),
-}
-_ARITH_NAMES = {"add": "addi", "sub": "subi", "mul": "muli"}
-_INDEX_NAMES = {
-    "add": "add", "sub": "sub", "mul": "mul", "divsi": "divs", "divui": "divu", "remsi": "rems",
-    "remui": "remu", "ceildivsi": "ceildivs", "ceildivui": "ceildivu", "floordivsi": "floordivs",
-    "andi": "and", "ori": "or", "xori": "xor", "shli": "shl", "shrsi": "shrs", "shrui": "shru",
-    "maxsi": "maxs", "minsi": "mins", "maxui": "maxu", "minui": "minu",
-}  # fmt: skip
-for _name, _function in INTEGER_BINARY.items():
-    semantics("arith." + _ARITH_NAMES.get(_name, _name), "index." + _INDEX_NAMES[_name])(
-        elementwise(_function)
-    )
+def _count_leading_zeros(values: Array) -> Array:
+    bits = values.dtype.itemsize * 8
+    rest = unsigned(values).astype(np.uint64)
+    count = np.full(values.shape, bits)
+    for _ in range(bits):
+        count = count - (rest != 0)
+        rest = rest >> np.uint64(1)
+    return count
 
 
-FLOAT_BINARY: dict[str, Callable[..., Any]] = {
-    "addf": np.add,
-    "subf": np.subtract,
-    "mulf": np.multiply,
-    "divf": np.divide,
-    "remf": np.fmod,
-    "maximumf": EXTREMES[np.maximum],
-    "minimumf": EXTREMES[np.minimum],
-    "maxnumf": EXTREMES[np.fmax],
-    "minnumf": EXTREMES[np.fmin],
-}
-for _name, _function in FLOAT_BINARY.items():
-    semantics(f"arith.{_name}")(elementwise(_function))
-semantics("arith.negf")(elementwise(np.negative))
+def _count_trailing_zeros(values: Array) -> Array:
+    bits = values.dtype.itemsize * 8
+    word = unsigned(values).astype(np.uint64)
+    lowest = word & (~word + np.uint64(1))
+    return np.where(word == 0, bits, _count_ones(lowest - np.uint64(1)))
 
-# What a reduction combines by, under the names that gpu and vector have for it.
+
+def _count_ones(values: Array) -> Array:
+    word = unsigned(values).astype(np.uint64)
+    count = np.zeros(values.shape, np.int64)
+    for bit in range(values.dtype.itemsize * 8):
+        count += ((word >> np.uint64(bit)) & np.uint64(1)).astype(np.int64)
+    return count
+
+
+def _reversed_bits(values: Array) -> Array:
+    bits, word = values.dtype.itemsize * 8, unsigned(values).astype(np.uint64)
+    found = np.zeros_like(word)
+    for bit in map(np.uint64, range(bits)):
+        found |= (word >> bit & np.uint64(1)) << np.uint64(bits - 1) - bit
+    return found
+
+
+def _funnel_shift(high: Array, low: Array, by: Array, *, left: bool) -> Array:
+    """The upper half of two numbers side by side that are shifted to the left, or the lower one of them to the right."""
+    bits = high.dtype.itemsize * 8
+    by = unsigned(by).astype(np.uint64) % np.uint64(bits)
+    high, low = (unsigned(value).astype(np.uint64) for value in (high, low))
+    up = by if left else np.uint64(bits) - by
+    moved = (high << up) | (low >> np.uint64(bits) - up)
+    return np.where(by == 0, high if left else low, moved)
+
+
+def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c rounded once: float32 and smaller go through float64, whose 53 bits hold the
+    product of two 24-bit mantissas exactly."""
+    return a.astype(np.float64) * b + c
+
+
+# What reductions and atomics combine by, under the names that gpu, vector, memref, llvm and PTX have for it.
 COMBINE: dict[str, Callable[..., Any]] = {
-    "add": np.add, "mul": np.multiply, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, **{n: INTEGER_BINARY[n] for n in ("minsi", "maxsi", "minui", "maxui")},
-    **{n: FLOAT_BINARY[n] for n in ("minimumf", "maximumf", "minnumf", "maxnumf")},
-}  # fmt: skip
+    name: function
+    for names, function in (
+        ("add addi addf fadd", _not_bool(np.add)),
+        ("sub fsub", _not_bool(np.subtract)),
+        ("mul muli mulf", _not_bool(np.multiply)),
+        ("and andi _and", np.bitwise_and),
+        ("or ori _or", np.bitwise_or),
+        ("xor xori _xor", np.bitwise_xor),
+        ("max maxs maxsi", on_signed(np.maximum)),
+        ("min mins minsi", on_signed(np.minimum)),
+        ("umax maxu maxui", on_unsigned(np.maximum)),
+        ("umin minu minui", on_unsigned(np.minimum)),
+        ("maximumf", EXTREMES[np.maximum]),
+        ("minimumf", EXTREMES[np.minimum]),
+        ("maxnumf fmax", EXTREMES[np.fmax]),
+        ("minnumf fmin", EXTREMES[np.fmin]),
+        ("xchg assign", lambda old, new: new),
+        ("uinc_wrap inc", on_unsigned(lambda old, most: np.where(old >= most, 0 * old, old + 1))),
+        (
+            "udec_wrap dec",
+            on_unsigned(lambda old, most: np.where((old == 0) | (old > most), most, old - 1)),
+        ),
+    )
+    for name in names.split()
+}
 
-# The order of arith::CmpIPredicate; arith.cmpi stores it as a number, index.cmp as a word.
-INTEGER_PREDICATES: tuple[tuple[str, Callable[..., Any]], ...] = (
-    ("eq", np.equal),
-    ("ne", np.not_equal),
-    ("slt", on_signed(np.less)),
-    ("sle", on_signed(np.less_equal)),
-    ("sgt", on_signed(np.greater)),
-    ("sge", on_signed(np.greater_equal)),
-    ("ult", on_unsigned(np.less)),
-    ("ule", on_unsigned(np.less_equal)),
-    ("ugt", on_unsigned(np.greater)),
-    ("uge", on_unsigned(np.greater_equal)),
-)
+
+# Functions that are not looked into on data.
+OPAQUE: dict[str, Callable[..., Any]] = {
+    name: opaque(name, function)
+    for name, function in (
+        ("rsqrt", lambda x: 1 / np.sqrt(x)),
+        ("erf", np.vectorize(erf, otypes=[np.float64])),
+        ("ctlz", _count_leading_zeros),
+        ("cttz", _count_trailing_zeros),
+        ("ctpop", _count_ones),
+        ("bitreverse", _reversed_bits),
+        ("fshl", partial(_funnel_shift, left=True)),
+        ("fshr", partial(_funnel_shift, left=False)),
+    )
+}
+
+# The operators that go element by element, by their names in all dialects.
+_ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "arith.addi index.add llvm.add arith.addf llvm.fadd": COMBINE["add"],
+    "arith.subi index.sub llvm.sub arith.subf llvm.fsub": COMBINE["sub"],
+    "arith.muli index.mul llvm.mul arith.mulf llvm.fmul": COMBINE["mul"],
+    "arith.divsi index.divs llvm.sdiv": truncating_division,
+    "arith.divui index.divu llvm.udiv": on_unsigned(_floor_division),
+    "arith.remsi index.rems llvm.srem": truncating_remainder,
+    "arith.remui index.remu llvm.urem": on_unsigned(_unsigned_remainder),
+    "arith.ceildivsi index.ceildivs": ceiling_division,
+    "arith.ceildivui index.ceildivu": on_unsigned(ceiling_division),
+    "arith.floordivsi index.floordivs": _floor_division,
+    "arith.andi index.and llvm.and": np.bitwise_and,
+    "arith.ori index.or llvm.or": np.bitwise_or,
+    "arith.xori index.xor llvm.xor": np.bitwise_xor,
+    "arith.shli index.shl llvm.shl": _shift(np.left_shift),
+    "arith.shrsi index.shrs llvm.ashr": _shift(np.right_shift),
+    "arith.shrui index.shru llvm.lshr": on_unsigned(_shift(np.right_shift)),
+    "arith.maxsi index.maxs llvm.intr.smax": COMBINE["maxsi"],
+    "arith.minsi index.mins llvm.intr.smin": COMBINE["minsi"],
+    "arith.maxui index.maxu llvm.intr.umax": COMBINE["maxui"],
+    "arith.minui index.minu llvm.intr.umin": COMBINE["minui"],
+    "arith.divf llvm.fdiv": np.divide,
+    "arith.remf llvm.frem": np.fmod,
+    "arith.maximumf llvm.intr.maximum": COMBINE["maximumf"],
+    "arith.minimumf llvm.intr.minimum": COMBINE["minimumf"],
+    "arith.maxnumf llvm.intr.maxnum": COMBINE["maxnumf"],
+    "arith.minnumf llvm.intr.minnum": COMBINE["minnumf"],
+    "arith.negf llvm.fneg": np.negative,
+    "math.fma vector.fma llvm.intr.fma llvm.intr.fmuladd": fused_multiply_add,
+    "math.absf math.absi llvm.intr.fabs llvm.intr.abs": np.abs,
+    "math.exp2 llvm.intr.exp2 nvvm.ex2": np.exp2,
+    "math.powf math.fpowi llvm.intr.pow": np.power,
+    "math.roundeven llvm.intr.rint": np.rint,
+    "math.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    **{
+        f"math.{name} llvm.intr.{name}": getattr(np, name)
+        for name in "ceil copysign cos exp floor log log2 sin sqrt trunc".split()
+    },
+    **{
+        f"math.{name}": getattr(np, name)
+        for name in "cbrt cosh expm1 isfinite isinf isnan log10 log1p sinh tan tanh".split()
+    },
+    **{
+        f"math.a{name}": getattr(np, f"arc{name}")
+        for name in "sin cos tan tan2 sinh cosh tanh".split()
+    },
+    **{f"math.{name}": OPAQUE[name] for name in ("rsqrt", "erf", "ctlz", "cttz", "ctpop")},
+    **{
+        f"llvm.intr.{name}": OPAQUE[name]
+        for name in ("ctlz", "cttz", "ctpop", "bitreverse", "fshl", "fshr")
+    },
+}
+for _names, _function in _ELEMENTWISE.items():
+    semantics(*_names.split())(elementwise(_function))
 
 
-def ordered(function: Callable[..., Array]) -> Callable[..., Array]:
-    """The comparison, but false where either side is NaN."""
-    return lambda a, b: function(a, b) & ~(np.isnan(a) | np.isnan(b))
-
-
-def unordered(function: Callable[..., Array]) -> Callable[..., Array]:
-    """The comparison, or true where either side is NaN."""
-    return lambda a, b: function(a, b) | np.isnan(a) | np.isnan(b)
+def _either_is_nan(a: Array, b: Array) -> Array:
+    return np.isnan(a) | np.isnan(b)
 
 
 def _constantly(value: bool) -> Callable[..., Array]:
     return lambda a, b: np.full(np.broadcast_shapes(a.shape, b.shape), value)
 
 
-_COMPARISONS = (np.equal, np.greater, np.greater_equal, np.less, np.less_equal, np.not_equal)
-# The order of arith::CmpFPredicate: false, the six ordered, ord, the six unordered, uno, true.
-FLOAT_PREDICATES: tuple[Callable[..., Array], ...] = (
-    _constantly(False),
-    *(ordered(compare) for compare in _COMPARISONS),
-    lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    *(unordered(compare) for compare in _COMPARISONS),
-    lambda a, b: np.isnan(a) | np.isnan(b),
-    _constantly(True),
-)
+def _ordered(compare: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda a, b: compare(a, b) & ~_either_is_nan(a, b)
 
 
-@semantics("arith.cmpi", "llvm.icmp")
-def compare_integers(site: Site) -> Execute:
-    """Integer comparison by predicate number, which both dialects count alike."""
-    function = INTEGER_PREDICATES[site.integer("predicate") or 0][1]
-    return lambda unit, left, right: function(left, right)
+def _unordered(compare: Callable[..., Array]) -> Callable[..., Array]:
+    return lambda a, b: compare(a, b) | _either_is_nan(a, b)
 
 
-@semantics("index.cmp")
-def compare_indices(site: Site) -> Execute:
-    """index.cmp; its predicate is an enum attribute that prints as a word."""
-    word = site.text("pred").rstrip(">)").split("<")[-1].split("(")[-1].split()[-1]
-    function = dict(INTEGER_PREDICATES)[word]
-    return lambda unit, left, right: function(left, right)
+# In the order of arith::CmpIPredicate and CmpFPredicate; in words of floats the first letter says what is of NaNs.
+_ORDERS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
+_FLOAT_ORDERS = {
+    **{"eq": np.equal, "gt": np.greater, "ge": np.greater_equal},
+    **{"lt": np.less, "le": np.less_equal, "ne": np.not_equal},
+}
+_INTEGERS: dict[str, Callable[..., Array]] = {
+    **{"eq": np.equal, "ne": np.not_equal},
+    **{f"s{word}": on_signed(compare) for word, compare in _ORDERS.items()},
+    **{f"u{word}": on_unsigned(compare) for word, compare in _ORDERS.items()},
+}
+_FLOATS: dict[str, Callable[..., Array]] = {
+    "_false": _constantly(False),
+    **{f"o{word}": _ordered(compare) for word, compare in _FLOAT_ORDERS.items()},
+    "ord": lambda a, b: ~_either_is_nan(a, b),
+    **{f"u{word}": _unordered(compare) for word, compare in _FLOAT_ORDERS.items()},
+    "uno": _either_is_nan,
+    "_true": _constantly(True),
+}
 
 
-@semantics("arith.cmpf")
-def compare_floats(site: Site) -> Execute:
-    """Float comparison by predicate number."""
-    function = FLOAT_PREDICATES[site.integer("predicate") or 0]
+@semantics("arith.cmpi", "llvm.icmp", "index.cmp", "arith.cmpf", "llvm.fcmp")
+def compare(site: Site) -> Execute:
+    """By a predicate: a number, or a word where numbers differ by version."""
+    known = _FLOATS if site.name in ("arith.cmpf", "llvm.fcmp") else _INTEGERS
+    if site.name == "index.cmp":
+        word = site.word("pred")
+    elif site.name == "llvm.fcmp":
+        word = str(site.op).split("llvm.fcmp")[1].split('"')[1]
+    else:
+        word = list(known)[site.integer("predicate") or 0]
+    function = known[word]
     return lambda unit, left, right: function(left, right)
 
 
 @semantics("arith.select", "llvm.select")
 def select(site: Site) -> Execute:
     """condition ? a : b, for any type of value, with a scalar or an elementwise condition."""
-    from mlir_async_pipe.machine.lane_values import lanes_of, merge
 
     def execute(unit: Any, condition: Array, yes: Any, no: Any) -> Any:
         if is_array(yes):
@@ -342,141 +423,12 @@ def bitcast(site: Site) -> Execute:
     return execute
 
 
-# math: functions element by element, and bit counting.
-
-
-def _count_leading_zeros(values: Array) -> Array:
-    bits = values.dtype.itemsize * 8
-    rest = unsigned(values).astype(np.uint64)
-    count = np.full(values.shape, bits)
-    for _ in range(bits):
-        count = count - (rest != 0)
-        rest = rest >> np.uint64(1)
-    return count
-
-
-def _count_trailing_zeros(values: Array) -> Array:
-    bits = values.dtype.itemsize * 8
-    word = unsigned(values).astype(np.uint64)
-    lowest = word & (~word + np.uint64(1))
-    return np.where(word == 0, bits, _count_ones(lowest - np.uint64(1)))
-
-
-def _count_ones(values: Array) -> Array:
-    word = unsigned(values).astype(np.uint64)
-    count = np.zeros(values.shape, np.int64)
-    for bit in range(values.dtype.itemsize * 8):
-        count += ((word >> np.uint64(bit)) & np.uint64(1)).astype(np.int64)
-    return count
-
-
-def _reversed_bits(values: Array) -> Array:
-    bits, word = values.dtype.itemsize * 8, unsigned(values).astype(np.uint64)
-    found = np.zeros_like(word)
-    for bit in map(np.uint64, range(bits)):
-        found |= (word >> bit & np.uint64(1)) << np.uint64(bits - 1) - bit
-    return found
-
-
-def _funnel_shift(high: Array, low: Array, by: Array, *, left: bool) -> Array:
-    """The upper half of two numbers side by side that are shifted to the left, or the lower one of them to the right."""
-    bits = high.dtype.itemsize * 8
-    by = unsigned(by).astype(np.uint64) % np.uint64(bits)
-    high, low = (unsigned(value).astype(np.uint64) for value in (high, low))
-    up = by if left else np.uint64(bits) - by
-    moved = (high << up) | (low >> np.uint64(bits) - up)
-    return np.where(by == 0, high if left else low, moved)
-
-
-MATH: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "sqrt": np.sqrt, "rsqrt": opaque("rsqrt", lambda x: 1 / np.sqrt(x)),
-    "cbrt": np.cbrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh,
-    "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "absf": np.abs, "absi": np.abs, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
-    "round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "roundeven": np.rint,
-    "powf": np.power, "copysign": np.copysign, "erf": opaque("erf", np.vectorize(erf, otypes=[np.float64])),
-    "ctlz": opaque("ctlz", _count_leading_zeros), "cttz": opaque("cttz", _count_trailing_zeros),
-    "ctpop": opaque("ctpop", _count_ones), "fpowi": np.power,
-}  # fmt: skip
-for _name, _function in MATH.items():
-    semantics(f"math.{_name}")(elementwise(_function))
-semantics("math.isnan")(elementwise(np.isnan))
-semantics("math.isinf")(elementwise(np.isinf))
-semantics("math.isfinite")(elementwise(np.isfinite))
-
-
-def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c rounded once: float32 and smaller go through float64, whose 53 bits hold the
-    product of two 24-bit mantissas exactly."""
-    return a.astype(np.float64) * b + c
-
-
-semantics("math.fma", "vector.fma")(elementwise(fused_multiply_add))
-
-
-_INTEGER_NAMES = {
-    "add": "add", "sub": "sub", "mul": "mul", "sdiv": "divsi", "udiv": "divui", "srem": "remsi",
-    "urem": "remui", "and": "andi", "or": "ori", "xor": "xori", "shl": "shli", "ashr": "shrsi",
-    "lshr": "shrui", "intr.smax": "maxsi", "intr.smin": "minsi", "intr.umax": "maxui",
-    "intr.umin": "minui",
-}  # fmt: skip
-for _name, _arith in _INTEGER_NAMES.items():
-    semantics(f"llvm.{_name}")(elementwise(INTEGER_BINARY[_arith]))
-
-_FLOAT_NAMES = {
-    "fadd": "addf", "fsub": "subf", "fmul": "mulf", "fdiv": "divf", "frem": "remf",
-    "intr.maximum": "maximumf", "intr.minimum": "minimumf", "intr.maxnum": "maxnumf",
-    "intr.minnum": "minnumf",
-}  # fmt: skip
-for _name, _arith in _FLOAT_NAMES.items():
-    semantics(f"llvm.{_name}")(elementwise(FLOAT_BINARY[_arith]))
-semantics("llvm.fneg")(elementwise(np.negative))
-semantics("llvm.intr.fma", "llvm.intr.fmuladd")(elementwise(fused_multiply_add))
-_INTRINSICS: dict[str, Callable[..., Any]] = {
-    "fabs": np.abs, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil,
-    "trunc": np.trunc, "rint": np.rint, "copysign": np.copysign, "pow": np.power, "abs": np.abs,
-    **{name: MATH[name] for name in ("ctlz", "cttz", "ctpop")},
-    "bitreverse": opaque("bitreverse", _reversed_bits),
-    "fshl": opaque("fshl", partial(_funnel_shift, left=True)),
-    "fshr": opaque("fshr", partial(_funnel_shift, left=False)),
-}  # fmt: skip
-for _name, _function in _INTRINSICS.items():
-    semantics(f"llvm.intr.{_name}")(elementwise(_function))
-
-# The words of `FLOAT_PREDICATES`, in their order.
-_PREDICATE_WORDS = "_false oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno _true".split()
-
-
-@semantics("llvm.fcmp")
-def compare_words(site: Site) -> Execute:
-    """Float comparison; the predicate is read as a word, for its numbers differ by version."""
-    word = str(site.op).split("llvm.fcmp")[1].split('"')[1]
-    function = FLOAT_PREDICATES[_PREDICATE_WORDS.index(word)]
-    return lambda unit, left, right: function(left, right)
-
-
-# Atomics and reductions, by LLVM's names: what is stored, of the old value and the new one.
-ATOMICS: dict[str, Any] = {
-    "xchg": lambda old, new: new, "add": np.add, "sub": np.subtract, "_and": np.bitwise_and,
-    "_or": np.bitwise_or, "_xor": np.bitwise_xor, "max": np.maximum, "min": np.minimum,
-    "umax": on_unsigned(np.maximum), "umin": on_unsigned(np.minimum),
-    "fadd": np.add, "fsub": np.subtract, "fmax": FLOAT_BINARY["maxnumf"],
-    "fmin": FLOAT_BINARY["minnumf"],
-    "uinc_wrap": on_unsigned(lambda old, most: np.where(old >= most, 0 * old, old + 1)),
-    "udec_wrap": on_unsigned(lambda old, most: np.where((old == 0) | (old > most), most, old - 1)),
-}  # fmt: skip
-
-
 def reduction(site: Site, name: str, kind: Kind, *, unsigned: bool = False) -> Any:
     """What PTX calls so of numbers of a kind: red, multimem.red, cp.reduce.async."""
-    known = {"and": "_and", "or": "_or", "xor": "_xor", "inc": "uinc_wrap", "dec": "udec_wrap"}
     if name in ("min", "max"):
         unsigned |= kind.dtype.kind == "u"
         name = ("f" if kind.is_float else "u" if unsigned else "") + name
-    combine = ATOMICS.get(known.get(name, name))
+    combine = COMBINE.get(name)
     if combine is None or kind.shape:
         raise site.unsupported(f"'{name}' of {kind.name}")
     return combine

@@ -39,7 +39,7 @@ def copier(site: Site) -> Callable[..., None]:
     """A function (unit, source, target, bytes) that copies between two pointers of each lane; from
     byte `valid` on it fills with zeros. Ops without a queue are tracked by the compiler, so they
     are over when they return."""
-    queue = None if site.row is None or site.row.queue is None else site.queue()
+    queue = None if site.row.queue is None else site.queue()
 
     def copy(
         unit: Unit, source: Array, target: Array, size: int, valid: Array | None = None
@@ -66,7 +66,7 @@ def issue_copy(
     Both spans list bytes, in (lanes, bytes). From byte `valid` on (for each lane) the source
     is not read and zeros are written.
     """
-    if unit.deferred is not None or site.row is None or not site.is_async:
+    if unit.deferred is not None or not site.is_async:
         copy_now(unit, site, source, destination, valid)
         return
     access.aligned(unit, site, destination)
@@ -109,10 +109,8 @@ def start(
     **more: Any,
 ) -> AsyncOp:
     """Put an async op in flight; `more` are further fields of it."""
-    counter = None if site.row is None else site.row.counter
-    operation = AsyncOp(
-        site.number, queue, lanes, reads, writes, sample, write, counter=counter, **more
-    )
+    given = {"counter": site.row.counter, **more}
+    operation = AsyncOp(site.number, queue, lanes, reads, writes, sample, write, **given)
     unit.queues.issue(operation)
     if lanes[0]:
         size = sum(one.granules.shape[1] for one in writes) * unit.launch.detector.granule
@@ -250,8 +248,7 @@ def issue_elements(
 
 def own_queue(site: Site) -> Queue | None:
     """The abstract queue of an op, None if it has none."""
-    abstract = site.row is not None and site.row.queue == "attribute"
-    return queue_of(site.op) if abstract else None
+    return queue_of(site.op) if site.row.queue == "attribute" else None
 
 
 def refuse_in_scope(unit: Unit, site: Site) -> None:
@@ -336,12 +333,11 @@ def physical_commit(site: Site) -> Execute:
 def physical_wait(site: Site) -> Execute:
     """A wait runs with its count, 0 without one; the count is clamped as the target does."""
     queue = site.queue()
-    assert site.row is not None and site.row.wait is not None
     left = _left(site)
     if queue.largest_count is not None:
         left = min(left, queue.largest_count)
     count = uniform(left)
-    reads = site.row.wait.completes(site.op) == "read"
+    reads = site.row.wait is not None and site.row.wait.completes(site.op) == "read"
 
     def execute(unit: Unit, *tokens: Token) -> None:
         log_wait(unit, site, queue, left, tokens)
@@ -370,7 +366,7 @@ def counter_wait(site: Site) -> Execute:
 
 def _left(site: Site) -> int:
     """The constant count of a wait. Raises MachineError (unsupported-op) where it has another."""
-    assert site.row is not None and site.row.wait is not None
+    assert site.row.wait is not None
     left = given_count(site.op)
     if left is None and site.row.wait.operand is not None:
         raise site.unsupported("its count is not a constant")

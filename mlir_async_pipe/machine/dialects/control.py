@@ -24,7 +24,7 @@ from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
 def call(site: Site) -> Execute:
     """A call by name: a frame of its own, and marks of its own for function-scope queues. What stands
     for an intrinsic is that."""
-    if site.row is not None:
+    if site.row.described:
         return call_intrinsic(site)
     if not site.has("callee"):
         raise site.unsupported("calls through pointers")
@@ -83,12 +83,12 @@ def nothing(site: Site) -> Execute:
 def call_intrinsic(site: Site) -> Execute:
     """What the op of the intrinsic's row does."""
     name = intrinsic_name(site.op)
-    if site.row is None or site.row.meeting is not None:
-        raise site.unsupported(f"intrinsic '{name}'")
     row = site.row
-    if row.barrier is not None and len(site.op.results):
-        raise site.unsupported("a barrier that counts threads")
+    if not row.described or row.meeting is not None:
+        raise site.unsupported(f"intrinsic '{name}'")
     if row.barrier is not None:
+        if len(site.op.results):
+            raise site.unsupported("a barrier that counts threads")
         return barrier(site)
     if not row.accesses and row.queue is None:
         return fence(site)

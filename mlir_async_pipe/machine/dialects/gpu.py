@@ -15,7 +15,6 @@ from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy, re
 from mlir_async_pipe.machine.dialects.mbarriers import warps_of
 from mlir_async_pipe.machine.kinds import BOOL, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import Array, MemRef, Token, lanes_of, uniform
-from mlir_async_pipe.machine.long_arrays import moves
 from mlir_async_pipe.machine.memory import SPACE_NAMES, memref_shape
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.launch_ids import ID_OPS, id_of, thread_dimension
@@ -36,8 +35,8 @@ _VALUES: dict[LaunchKind, Callable[[Unit, int], Array | int]] = {
     "block": lambda unit, axis: unit.launch.block_index[axis],
     "block_size": lambda unit, axis: unit.launch.options.threads[axis],
     "grid_size": lambda unit, axis: unit.launch.options.grid[axis],
-    "lane": lambda unit, axis: unit.threads % unit.launch.options.warp,
-    "subgroup": lambda unit, axis: unit.threads // unit.launch.options.warp,
+    "lane": lambda unit, axis: unit.threads % unit.warp,
+    "subgroup": lambda unit, axis: unit.threads // unit.warp,
     "cluster": lambda unit, axis: unit.launch.block_index[axis] // unit.launch.options.cluster[axis],
     "cluster_count": lambda unit, axis: unit.launch.options.grid[axis] // unit.launch.options.cluster[axis],
     "cluster_block": lambda unit, axis: unit.launch.block_index[axis] % unit.launch.options.cluster[axis],
@@ -71,36 +70,18 @@ def global_id(site: Site) -> Execute:
 @semantics("gpu.subgroup_size", "nvvm.read.ptx.sreg.warpsize", "rocdl.wavefrontsize")
 def subgroup_size(site: Site) -> Execute:
     kind = site.result_kind()
-    return lambda unit: kind.settle(uniform(unit.launch.options.warp))
-
-
-@semantics(
-    "nvvm.read.ptx.sreg.clock",
-    "nvvm.read.ptx.sreg.clock64",
-    "nvvm.read.ptx.sreg.globaltimer",
-    "nvvm.read.ptx.sreg.globaltimer.lo",
-)
-def clock(site: Site) -> Execute:
-    """A number that grows: the steps of the machine. Nothing else is said of what hardware counts."""
-    kind = site.result_kind()
-
-    def execute(unit: Unit) -> Array:
-        if unit.launch.memory.induction is not None:
-            raise moves("a clock")
-        return kind.settle(uniform(unit.launch.steps))
-
-    return execute
+    return lambda unit: kind.settle(uniform(unit.warp))
 
 
 @semantics("gpu.num_subgroups")
 def subgroup_count(site: Site) -> Execute:
-    return lambda unit: uniform(-(-unit.launch.block_size // unit.launch.options.warp))
+    return lambda unit: uniform(-(-unit.launch.block_size // unit.warp))
 
 
 @semantics("rocdl.s.barrier.signal")
 def signal(site: Site) -> Execute:
     """A half of a barrier of the block, whose wait comes right after it."""
-    if site.row is not None:
+    if site.row.described:
         raise site.unsupported("a barrier whose halves stand apart")
     return lambda unit, *operands: None
 
@@ -115,7 +96,7 @@ def signal(site: Site) -> Execute:
 )
 def barrier(site: Site) -> Execute:
     """All threads of the block meet; which memory is ordered stands in the op's row."""
-    if site.row is None or site.row.barrier is None:
+    if site.row.barrier is None:
         raise site.unsupported("barriers of some threads of a block")
     ordered = site.row.barrier(site.op)
     spaces = tuple(number for number, name in enumerate(SPACE_NAMES) if name in ordered)
@@ -149,7 +130,7 @@ def whole_warps(unit: Unit, site: Site) -> Array:
 
     A warp of which only some lanes are active is reported and left out.
     """
-    warp = unit.launch.options.warp
+    warp = unit.warp
     active = unit.active()
     padded = -(-unit.width // warp) * warp
     present = np.zeros(padded, np.bool_)
@@ -205,7 +186,7 @@ def fragment_product(
 
 def within_warp(unit: Unit, source: Array) -> tuple[Array, Array]:
     """The lane of the unit at position `source` of each lane's own warp, and its validity."""
-    warp = unit.launch.options.warp
+    warp = unit.warp
     first = np.arange(unit.width) // warp * warp
     lane = first + source
     valid = (source >= 0) & (source < warp) & (lane < unit.width)
@@ -226,11 +207,10 @@ _SHUFFLES: dict[str, Callable[[Array, Array, Array], tuple[Array, Array]]] = {
 @semantics("gpu.shuffle")
 def shuffle(site: Site) -> Execute:
     """A value from another lane, and whether that lane was in the segment."""
-    mode = site.text("mode").split()[-1].strip("<>")
-    where = _SHUFFLES[mode]
+    where = _SHUFFLES[site.word("mode")]
 
     def execute(unit: Unit, value: Array, offset: Array, width: Array) -> tuple[Array, Array]:
-        lane = unit.threads % unit.launch.options.warp
+        lane = unit.threads % unit.warp
         source, in_segment = where(lane, offset.astype(np.int64), width.astype(np.int64))
         number, valid = within_warp(unit, source)
         good = valid & in_segment & unit.active()[number]
@@ -244,7 +224,7 @@ def shuffle(site: Site) -> Execute:
 @semantics("gpu.subgroup_reduce")
 def subgroup_reduce(site: Site) -> Execute:
     """Combine a value over the lanes of each warp; all of them get the result."""
-    combine = COMBINE[site.text("op").split()[-1].strip("<>")]
+    combine = COMBINE[site.word("op")]
     kind = site.result_kind()
     size, stride = site.integer("cluster_size"), site.integer("cluster_stride") or 1
 
@@ -275,7 +255,7 @@ def all_reduce(site: Site) -> Execute:
     """Combine a value over all threads of the block; they meet like at a barrier."""
     if not site.has("op"):
         raise site.unsupported("reductions given as a region")
-    combine = COMBINE[site.text("op").split()[-1].strip("<>")]
+    combine = COMBINE[site.word("op")]
     kind = site.result_kind()
 
     def execute(unit: Unit, value: Array) -> Array:

@@ -11,7 +11,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics, size_in_memory
-from mlir_async_pipe.machine.dialects.arith import ATOMICS, constant_array, dense_array
+from mlir_async_pipe.machine.dialects.arith import COMBINE, constant_array, dense_array
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
 from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
@@ -228,7 +228,7 @@ def atomic(site: Site) -> Execute:
     """Read, combine, write in one step, lane after lane."""
     kind = site.result_kind()
     words = str(site.op).split("llvm.atomicrmw")[1].split()
-    combine = ATOMICS[words[0] if words[0] != "volatile" else words[1]]
+    combine = COMBINE[words[0] if words[0] != "volatile" else words[1]]
 
     def execute(unit: Unit, pointer: Array, value: Array) -> Array:
         where = pointer_span(unit, site, pointer, kind)
@@ -257,7 +257,7 @@ def compare_exchange(site: Site) -> Execute:
 def wave_base(unit: Unit, pointer: Array) -> Array:
     """Each lane's value replaced by that of the first active lane of its wave."""
     values = lanes_of(pointer, unit.width).copy()
-    waves = unit.threads // unit.launch.options.warp
+    waves = unit.threads // unit.warp
     for lane in unit.first_lanes():
         values[waves == waves[lane]] = values[lane]
     return values

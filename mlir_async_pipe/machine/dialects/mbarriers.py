@@ -350,7 +350,7 @@ def each_mbarrier(
 
 def warps_of(unit: Unit, lanes: Array) -> Array:
     """The warps of the block, or of its cluster, that lanes of a unit belong to."""
-    return np.unique(unit.launch.in_cluster(unit)[lanes] // unit.launch.options.warp)
+    return np.unique(unit.launch.in_cluster(unit)[lanes] // unit.warp)
 
 
 def _granules(unit: Unit, addresses: Array) -> Array:
@@ -373,7 +373,7 @@ def check_ready(unit: Unit, site: Site, address: int, lane: int) -> Mbarrier | N
 @semantics(*(row.op for row in FENCE_ROWS if row.shows_writes))
 def fence(site: Site) -> Execute:
     """What the active lanes wrote is there for the async proxy too."""
-    assert site.row is not None and site.row.fence is not None
+    assert site.row.fence is not None
     shows = site.row.fence.shows
     shown = fenced_by(site.op, site.row.fence)
 
@@ -412,7 +412,7 @@ def warp_barrier(site: Site) -> Execute:
         mask = masks[0] if masks else uniform(ALL_LANES)
         named = lanes_of(mask, unit.width).astype(np.int64) & ALL_LANES == ALL_LANES
         named &= in_order
-        warps = unit.threads // unit.launch.options.warp
+        warps = unit.threads // unit.warp
         for warp in np.unique(warps[unit.active()]):
             lanes = warps == warp
             if (named & unit.active())[lanes].all():

@@ -14,7 +14,7 @@ from mlir_async_pipe.facts.values.domains import parts_of_split, weights_of_join
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import AffineMap, ByteSpan
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.arith import FLOAT_BINARY, dense_array, on_unsigned
+from mlir_async_pipe.machine.dialects.arith import COMBINE, dense_array
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, passed_tensor
@@ -215,22 +215,13 @@ def atomic(site: Site) -> Execute:
     """Read, combine, write in one step, lane after lane; gives the old value."""
     kind = memref_shape(site.operand_type(1), site.op).element
     # The numbers behind the attribute differ between versions of MLIR, its words do not.
-    combine = ATOMIC_KINDS[str(site.op).split("memref.atomic_rmw")[1].split()[0]]
+    combine = COMBINE[str(site.op).split("memref.atomic_rmw")[1].split()[0]]
 
     def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> Array:
         where = access.locate(unit, site, memory, indices)
         return atomic_update(unit, site, where, kind, combining(unit, combine, value))
 
     return execute
-
-
-ATOMIC_KINDS: dict[str, Any] = {
-    "addf": np.add, "addi": np.add, "mulf": np.multiply, "muli": np.multiply,
-    "assign": lambda old, new: new, "andi": np.bitwise_and, "ori": np.bitwise_or,
-    "xori": np.bitwise_xor, "maxs": np.maximum, "mins": np.minimum,
-    "maxu": on_unsigned(np.maximum), "minu": on_unsigned(np.minimum),
-    **{name: FLOAT_BINARY[name] for name in ("maximumf", "minimumf", "maxnumf", "minnumf")},
-}  # fmt: skip
 
 
 def atomic_update(

@@ -14,7 +14,7 @@ from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects import gpu
-from mlir_async_pipe.machine.dialects.arith import ATOMICS, elementwise
+from mlir_async_pipe.machine.dialects.arith import COMBINE
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, refuse_in_scope
 from mlir_async_pipe.machine.dialects.gpu import (
     each_target,
@@ -27,10 +27,26 @@ from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_o
 from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
 from mlir_async_pipe.machine.kinds import BYTE, FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
+from mlir_async_pipe.machine.long_arrays import moves
 from mlir_async_pipe.machine.terms import as_array, contiguous
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
+
+_CLOCKS = ("clock", "clock64", "globaltimer", "globaltimer.lo")
+
+
+@semantics(*(f"nvvm.read.ptx.sreg.{name}" for name in _CLOCKS))
+def clock(site: Site) -> Execute:
+    """A number that grows: the steps of the machine. Nothing else is said of what hardware counts."""
+    kind = site.result_kind()
+
+    def execute(unit: Unit) -> Array:
+        if unit.launch.memory.induction is not None:
+            raise moves("a clock")
+        return kind.settle(uniform(unit.launch.steps))
+
+    return execute
 
 
 @semantics("nvvm.mma.sync")
@@ -203,9 +219,6 @@ def _is_transposed(site: Site) -> bool:
     return "col" in site.text("layout")
 
 
-semantics("nvvm.ex2")(elementwise(np.exp2))
-
-
 # nvvm.barrier of some threads of a block, and nvvm.barrier.arrive, which does not stop.
 #
 # A named barrier is an mbarrier without memory: as many arrivals as its threads make a phase, and a
@@ -217,7 +230,7 @@ def barrier(site: Site) -> Execute:
     """All threads of the block, or as many as the op says, meet at the barrier of its number."""
     groups = groups_of(site.op)
     number, threads, predicate = groups["number"], groups["threads"], groups["predicate"]
-    if not site.meets_some:
+    if site.meets != "block":
         return _reducing(site, predicate[0]) if predicate else gpu.barrier(site)
     if predicate:
         raise site.unsupported("barriers of some threads that reduce a predicate")
@@ -236,7 +249,7 @@ def barrier(site: Site) -> Execute:
 @semantics("nvvm.shfl.sync")
 def shuffle(site: Site) -> Execute:
     """A number of another lane of the segment, one's own where that is none (PTX ISA, shfl.sync)."""
-    kind = site.text("kind").split()[-1].strip("<>")
+    kind = site.word("kind")
     if str(site.result_type()).startswith("!llvm.struct<"):
         raise site.unsupported("whether the lane was in the segment, as a member of a struct")
 
@@ -286,14 +299,13 @@ _VOTES: dict[str, Callable[[Array, Array], Any]] = {
 @semantics("nvvm.vote.sync", "nvvm.redux.sync", "nvvm.match.sync")
 def together(site: Site) -> Execute:
     """Lanes of a warp are given what those make together that their mask names (PTX ISA, vote.sync, redux.sync, match.sync)."""
-    value_at, kind = int(site.name != "nvvm.redux.sync"), site.text("kind")
-    kind = kind.split("<")[-1].split()[-1].strip("> ")
+    value_at, kind = int(site.name != "nvvm.redux.sync"), site.word("kind")
     if site.name == "nvvm.vote.sync":
         make = _VOTES[kind]
     elif site.name == "nvvm.match.sync" and kind == "any":
         make = _lanes_of_each
     elif site.name == "nvvm.redux.sync" and "true" not in site.text("abs") + site.text("nan"):
-        combine = ATOMICS.get(f"_{kind}", ATOMICS.get(kind))
+        combine = COMBINE.get(kind)
         make = partial(_reduced, combine)
     else:
         raise site.unsupported(f"kind '{kind}'")
@@ -329,7 +341,7 @@ _REDUCTIONS: dict[str, Callable[[Array], Any]] = {"popc": np.sum, "and": np.all,
 
 def _reducing(site: Site, predicate: int) -> Execute:
     """All threads of the block meet, and each is given what their predicates make."""
-    reduce = _REDUCTIONS[site.text("reductionOp").split("<")[-1].strip("<> ")]
+    reduce = _REDUCTIONS[site.word("reductionOp")]
     meet, kind = gpu.barrier(site), site.result_kind()
 
     def execute(unit: Unit, *operands: Array) -> Array:

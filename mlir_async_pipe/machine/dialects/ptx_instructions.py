@@ -123,7 +123,7 @@ def store_asynchronously(site: Site) -> Execute:
     kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:-1]]
     _check_width(site, kinds)
     kind, steps = kinds[0], np.arange(len(kinds)) * kinds[0].item_bytes
-    combine = _combination(site, kind) if site.row is not None and site.row.adds else None
+    combine = _combination(site, kind) if site.row.adds else None
 
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)

@@ -148,7 +148,7 @@ def _issue(unit: Unit, site: Site, fragment: _Fragment, address: Array, writes: 
     allowed = []
     for lanes in whole_warps(unit, site):
         first = int(lanes_of(address, unit.width)[lanes[0]])
-        warp = int(unit.threads[lanes[0]]) // unit.launch.options.warp
+        warp = int(unit.threads[lanes[0]]) // unit.warp
         own = LANES_OF_WARP * (warp % 4)
         base, column = first >> 16, first % 65536
         if not own <= base <= own + LANES_OF_WARP - fragment.lanes or base % _HALF:
@@ -308,7 +308,7 @@ class _Product:
     ) -> None:
         self.unit, self.site, self.shape, self.arithmetic = unit, site, shape, arithmetic
         self.tensor: TensorMemory = unit.launch.tensor_memory
-        self.warp = int(unit.threads[lane]) // unit.launch.options.warp
+        self.warp = int(unit.threads[lane]) // unit.warp
         self.thread = int(unit.grid_threads([lane])[0])
         self.core = self.tensor.core_of(self.thread, self.warp)
 

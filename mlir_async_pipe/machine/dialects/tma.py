@@ -194,7 +194,7 @@ def store(site: Site) -> Execute:
     groups = groups_of(site.op)
     at, map_at, source_at = groups["coordinates"], groups["tensor_map"][0], groups["source"][0]
     predicate_at = groups.get("predicate", range(0))
-    queue, combined = site.queue(), site.text("redKind").split("<")[-1].strip("> ")
+    queue, combined = site.queue(), site.word("redKind")
     mode = copy_mode(site.op)
 
     def execute(unit: Unit, *given: Any) -> None:

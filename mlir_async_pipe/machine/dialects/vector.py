@@ -418,16 +418,10 @@ def constant_mask(site: Site) -> Execute:
     return lambda unit: make(unit, *bounds)
 
 
-def combiner(site: Site) -> Callable[..., Any]:
-    """The NumPy function of a `#vector.kind<…>` attribute, `add` where there is none."""
-    word = site.text("kind", "<add>").split("<")[-1].rstrip(">")
-    return COMBINE[word]
-
-
 @semantics("vector.reduction")
 def reduction(site: Site) -> Execute:
     """All elements in order, from the accumulator on if there is one."""
-    combine, kind = combiner(site), site.result_kind()
+    combine, kind = COMBINE[site.word("kind")], site.result_kind()
 
     def execute(unit: Unit, value: Array, *start: Array) -> Array:
         flat = value.reshape(len(value), -1)
@@ -442,7 +436,7 @@ def reduction(site: Site) -> Execute:
 @semantics("vector.multi_reduction")
 def multi_reduction(site: Site) -> Execute:
     """Chosen dimensions in order, from the accumulator on."""
-    combine, kind = combiner(site), site.result_kind()
+    combine, kind = COMBINE[site.word("kind")], site.result_kind()
     axes = site.integers("reduction_dims")
 
     def execute(unit: Unit, value: Array, start: Array) -> Array:
@@ -462,8 +456,8 @@ def contract(site: Site) -> Execute:
 
     Products are summed in at least float32 and rounded once, as tensor cores do.
     """
-    combine, kind = combiner(site), site.result_kind()
-    if combine is not np.add:
+    kind = site.result_kind()
+    if site.word("kind", "add") != "add":
         raise site.unsupported("only sums are combined")
     maps = [AffineMap(entry) for entry in ir.ArrayAttr(site.op.attributes["indexing_maps"])]
     letters = [

@@ -55,7 +55,7 @@ def warpgroups(unit: Unit, site: Site) -> Array:
 
     A warpgroup of which only some lanes are active is reported and left out.
     """
-    if unit.launch.options.warp * 4 != WARPGROUP:
+    if unit.warp * 4 != WARPGROUP:
         raise site.unsupported("a warpgroup has four warps of 32 threads")
     first = whole_warps(unit, site)[:, 0]
     groups = np.unique(first // WARPGROUP)
@@ -207,7 +207,7 @@ def issue_product(
     product = memory.zeros(result.shape, arithmetic.exact)
     reads = []
     for members, *addresses in ends:
-        first = members[:: unit.launch.options.warp]
+        first = members[:: unit.warp]
         for at, kind in zip(addresses, kinds, strict=True):
             where = unit.launch.detector.granules(at[None], kind.item_bytes)
             where = np.broadcast_to(where, (len(first), where.shape[1]))
