@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.async_ops import issue_elements, refuse_in_scope
+from mlir_async_pipe.machine.dialects.async_ops import ElementCopy, refuse_in_scope
 from mlir_async_pipe.machine.dialects.memref import fill
 from mlir_async_pipe.machine.kinds import Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import Array, lanes_of
@@ -180,10 +180,10 @@ def _copy(
     if not len(lanes):
         return
     in_global, in_lds, inside = (part[lanes] for part in _elements(unit, tile, padded=loads))
-    ends = (in_global, inside), (in_lds, np.ones_like(inside))
-    if not loads:
-        ends = (in_lds, inside), (in_global, inside)
-    issue_elements(unit, site, queue, tile.base.element, lanes, *ends)
+    ends = (in_lds, inside, in_global, inside)
+    if loads:
+        ends = (in_global, inside, in_lds, np.ones_like(inside))
+    ElementCopy(unit, tile.base.element, lanes, *ends).issue(site, queue)
 
 
 def _elements(unit: Unit, tile: TensorTile, *, padded: bool) -> tuple[Array, Array, Array]:

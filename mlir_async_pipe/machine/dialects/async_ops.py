@@ -7,7 +7,7 @@ gives rows their meaning on the completion model of `queues`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -71,30 +71,17 @@ def issue_copy(
         return
     access.aligned(unit, site, destination)
     access.aligned(unit, site, source if valid is None else _reading(source, valid))
-    lanes = _both(unit, source, destination)
-    if not lanes.any():
+    rows = np.flatnonzero(_both(unit, source, destination))
+    if not len(rows):
         return
-    memory = unit.launch.memory
-    from_bytes = lanes_of(source.addresses, unit.width)
-    to_bytes = lanes_of(destination.addresses, unit.width)
-    held = memory.zeros(to_bytes.shape, np.uint8)
-    used = np.ones(from_bytes.shape, np.bool_)
+    origin, place = (lanes_of(end.addresses, unit.width)[rows] for end in (source, destination))
+    used = everywhere = np.ones(place.shape, np.bool_)
+    filled = None
     if valid is not None:
-        used = np.arange(from_bytes.shape[1]) < lanes_of(valid, unit.width)[:, None]
-
-    def sample(chosen: Array) -> None:
-        held[chosen] = np.where(used[chosen], memory.data[from_bytes[chosen]], 0)
-
-    def write(chosen: Array) -> None:
-        memory.data[to_bytes[chosen]] = held[chosen]
-        memory.changes += 1
-
-    reads = _touched_bytes(unit, from_bytes, lanes, used)
-    writes = _touched_bytes(unit, to_bytes, lanes, None)
-    filled = None if valid is None else ~used.any(axis=1)
-    operation = start(unit, site, queue, lanes, reads, writes, sample, write, filled=filled)
-    if unit.launch.policy.poisons:
-        memory.data[to_bytes[lanes & ~operation.moved]] = POISON_BYTE
+        used = np.arange(place.shape[1]) < lanes_of(valid, unit.width)[rows][:, None]
+        filled = unit.mask_of(rows[~used.any(axis=1)])
+    copy = ElementCopy(unit, BYTE, rows, origin, used, place, everywhere)
+    copy.issue(site, queue, filled=filled)
 
 
 def start(
@@ -141,61 +128,47 @@ def _both(unit: Unit, source: ByteSpan, destination: ByteSpan) -> Array:
     return lanes
 
 
-def _touched_bytes(
-    unit: Unit, addresses: Array, lanes: Array, used: Array | None
-) -> list[Footprint]:
-    """What bytes lanes touch; those that are not used fall on the first one."""
-    far = unit.launch.memory.far(addresses)
-    chosen = np.flatnonzero(lanes if far is None else lanes & ~far.any(axis=1))
-    granule = unit.launch.detector.granule
-    where = addresses[chosen][:, ::granule] // granule
-    if used is not None:
-        keep = used[chosen][:, ::granule]
-        some = keep.any(axis=1)
-        where = np.where(keep, where, where[:, :1])[some]
-        chosen = chosen[some]
-    return [Footprint(chosen, unit.grid_threads(chosen), where)] if len(chosen) else []
-
-
 Combine = Callable[[Array, Array], Array]
 """What is stored, of what is there and what comes."""
 
 
+@dataclass(eq=False)
 class ElementCopy:
     """Elements of a kind that a copy moves, a row for each of some lanes: from the addresses `source` where they are
     `read`, else zeros, to `target` where they are `written`, or are combined with what is there."""
 
-    def __init__(
-        self,
-        unit: Unit,
-        kind: Kind,
-        lanes: Array,
-        source: tuple[Array, Array],
-        target: tuple[Array, Array],
-        combine: Combine | None = None,
-    ) -> None:
-        self.unit, self.kind, self.lanes, self.combine = unit, kind, lanes, combine
-        (self.source, self.read), (self.target, self.written) = source, target
-        self.memory = unit.launch.memory
-        self.held = self.memory.zeros(self.target.shape, kind.dtype)
+    unit: Unit
+    kind: Kind
+    lanes: Array
+    source: Array
+    read: Array
+    target: Array
+    written: Array
+    combine: Combine | None = None
+
+    def __post_init__(self) -> None:
+        self.memory = self.unit.launch.memory
+        self.held = self.memory.zeros(self.target.shape, self.kind.dtype)
 
     def sample(self, rows: Any) -> None:
-        for row in rows:
-            read = self.read[row]
-            self.held[row, read] = self.memory.load(self.source[row, read], self.kind)
+        read = self.read[rows]
+        if read.any():
+            loaded = self.memory.load(np.where(read, self.source[rows], 0), self.kind)
+            self.held[rows] = np.where(read, loaded, self.held[rows])
 
     def write(self, rows: Any) -> None:
-        for row in rows:
-            written = self.written[row]
-            where, values = self.target[row, written], self.held[row, written]
+        # What is combined comes one after the other, since two rows may have one target.
+        for some in [rows] if self.combine is None else [[row] for row in rows]:
+            written = self.written[some]
+            where, values = self.target[some][written], self.held[some][written]
             if self.combine is not None:
                 values = self.kind.settle(self.combine(self.memory.load(where, self.kind), values))
             self.memory.store(where, values, self.kind)
 
     def poison(self, rows: Any) -> None:
         """What has not arrived is no number; what is combined stays as it is until then."""
-        for row in rows if self.combine is None else ():
-            first = self.target[row, self.written[row]]
+        if self.combine is None:
+            first = self.target[rows][self.written[rows]]
             self.memory.data[first[:, None] + np.arange(self.kind.item_bytes)] = POISON_BYTE
 
     def footprints(self) -> tuple[list[Footprint], list[Footprint]]:
@@ -203,44 +176,46 @@ class ElementCopy:
         return self._touched(self.source, self.read), self._touched(self.target, self.written)
 
     def _touched(self, addresses: Array, used: Array) -> list[Footprint]:
+        detector, size = self.unit.launch.detector, self.kind.item_bytes
         far = self.memory.far(addresses)
         some = used.any(axis=1) if far is None else (used & ~far).any(axis=1)
         if not some.any():
             return []
-        addresses, used = np.asarray(addresses[some]), used[some]
+        # Bytes that are neighbours: one for each granule.
+        each = max(1, detector.granule // size)
+        addresses, used = np.asarray(addresses[some][:, ::each]), used[some][:, ::each]
         first = addresses[np.arange(len(used)), used.argmax(axis=1)]
         where = np.where(used, addresses, first[:, None])
-        lanes, size = self.lanes[some], self.kind.item_bytes
-        granules = self.unit.launch.detector.granules(where, size)
-        return [Footprint(lanes, self.unit.grid_threads(lanes), granules)]
+        lanes = self.lanes[some]
+        return [Footprint(lanes, self.unit.grid_threads(lanes), detector.granules(where, size))]
+
+    def issue(self, site: Site, queue: Queue, **more: Any) -> None:
+        """Put it in flight until the wait for its queue; `more` are further fields of the op."""
+        unit, row_of = self.unit, np.zeros(self.unit.width, np.int64)
+        row_of[self.lanes] = np.arange(len(self.lanes))
+        mask = unit.mask_of(self.lanes)
+        moves = (
+            lambda chosen: self.sample(row_of[chosen]),
+            lambda chosen: self.write(row_of[chosen]),
+        )
+        operation = start(unit, site, queue, mask, *self.footprints(), *moves, **more)
+        if unit.launch.policy.poisons:
+            self.poison(row_of[mask & ~operation.moved])
 
 
-def issue_elements(
+def copy_of_lane(
     unit: Unit,
-    site: Site,
-    queue: Queue,
+    lane: int,
     kind: Kind,
-    lanes: Array,
-    source: tuple[Array, Array],
-    target: tuple[Array, Array],
+    source: Array,
+    target: Array,
+    inside: Any = True,
     combine: Combine | None = None,
-    **more: Any,
-) -> None:
-    """Put a copy of elements in flight until the wait for its queue; `more` are further fields of the op."""
-    copy = ElementCopy(unit, kind, lanes, source, target, combine)
-    row_of = np.zeros(unit.width, np.int64)
-    row_of[lanes] = np.arange(len(lanes))
-
-    def sample(chosen: Array) -> None:
-        copy.sample(row_of[chosen])
-
-    def write(chosen: Array) -> None:
-        copy.write(row_of[chosen])
-
-    mask = unit.mask_of(lanes)
-    operation = start(unit, site, queue, mask, *copy.footprints(), sample, write, **more)
-    if unit.launch.policy.poisons:
-        copy.poison(row_of[mask & ~operation.moved])
+) -> ElementCopy:
+    """The elements that one lane copies; those that are not `inside` are zeros."""
+    read, everywhere = np.broadcast_to(inside, target.shape), np.ones((1, target.size), np.bool_)
+    rows = (source[None], read[None], target[None], everywhere)
+    return ElementCopy(unit, kind, np.array([lane]), *rows, combine)
 
 
 # Commits and waits ----------------------------------------------------------------------

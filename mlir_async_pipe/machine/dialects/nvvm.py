@@ -15,7 +15,12 @@ from mlir_async_pipe.machine.barrier_phases import Mbarrier
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects import gpu
 from mlir_async_pipe.machine.dialects.arith import COMBINE
-from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, refuse_in_scope
+from mlir_async_pipe.machine.dialects.async_ops import (
+    byte_span,
+    copier,
+    copy_of_lane,
+    refuse_in_scope,
+)
 from mlir_async_pipe.machine.dialects.gpu import (
     each_target,
     fragment_product,
@@ -24,7 +29,7 @@ from mlir_async_pipe.machine.dialects.gpu import (
     matrix_rows,
 )
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_of
-from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
+from mlir_async_pipe.machine.dialects.tma import complete_on
 from mlir_async_pipe.machine.kinds import BYTE, FACTOR_KINDS, Kind, cut_tf32
 from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.long_arrays import moves
@@ -130,11 +135,10 @@ def bulk_load(site: Site) -> Execute:
         check_ends(unit, site, source, target, sizes)
         for lane in map(int, np.flatnonzero(unit.active())):
             from_bytes, to_bytes = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
-            inside = np.ones(from_bytes.shape, np.bool_)
             mask = mask_of(unit, given, blocks, lane)
             at = int(addresses[lane])
             for barrier, place in each_target(unit, site, mask, lane, at, to_bytes):
-                complete_on(unit, site, lane, barrier, from_bytes, inside, place, BYTE)
+                complete_on(copy_of_lane(unit, lane, BYTE, from_bytes, place), site, barrier)
 
     return execute
 
@@ -148,8 +152,8 @@ def bulk_store(site: Site) -> Execute:
         sizes = lanes_of(size, unit.width)
         check_ends(unit, site, source, target, sizes)
         for lane in map(int, np.flatnonzero(unit.active())):
-            from_bytes, to_bytes = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
-            store_by(unit, site, queue, lane, from_bytes, to_bytes, BYTE)
+            ends = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
+            copy_of_lane(unit, lane, BYTE, *ends).issue(site, queue, is_proxy=True)
 
     return execute
 

@@ -15,11 +15,11 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import reduction
-from mlir_async_pipe.machine.dialects.async_ops import Combine, refuse_in_scope
+from mlir_async_pipe.machine.dialects.async_ops import Combine, copy_of_lane, refuse_in_scope
 from mlir_async_pipe.machine.dialects.llvm import pointer_span
 from mlir_async_pipe.machine.dialects.memref import atomic_update, combining
 from mlir_async_pipe.machine.dialects.nvvm import bulk_bytes, check_ends
-from mlir_async_pipe.machine.dialects.tma import complete_on, store_by
+from mlir_async_pipe.machine.dialects.tma import complete_on
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import Array, lanes_of
 from mlir_async_pipe.vocabulary.ptx_rows import OPERATIONS, TYPE, known_instruction
@@ -106,7 +106,8 @@ def reduce_bulk(site: Site) -> Execute:
         for lane in map(int, np.flatnonzero(unit.active())):
             ends = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
             place, there = (one[:: kind.item_bytes] for one in ends)
-            store_by(unit, site, queue, lane, place, there, kind, combine)
+            copy = copy_of_lane(unit, lane, kind, place, there, combine=combine)
+            copy.issue(site, queue, is_proxy=True)
 
     return execute
 
@@ -128,12 +129,11 @@ def store_asynchronously(site: Site) -> Execute:
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
         target, *values, barrier = (lanes_of(value, unit.width) for value in given)
-        nowhere = np.zeros(len(steps), np.int64)
         for lane in map(int, np.flatnonzero(unit.active())):
             place = int(target[lane]) + steps
             stored = np.array([value[lane] for value in values], kind.dtype)
-            ends = nowhere, nowhere > 0, place
-            complete_on(unit, site, lane, int(barrier[lane]), *ends, kind, stored, combine)
+            copy = copy_of_lane(unit, lane, kind, place, place, False, combine)
+            complete_on(copy, site, int(barrier[lane]), stored)
 
     return execute
 
@@ -148,11 +148,9 @@ def try_to_cancel(site: Site) -> Execute:
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
         target, barrier = (lanes_of(value, unit.width) for value in given)
-        nowhere, zeros = np.zeros(4, np.int64), np.zeros(4, np.int32)
         for lane in map(int, np.flatnonzero(unit.active())):
             place = int(target[lane]) + 4 * np.arange(4)
-            complete_on(
-                *(unit, site, lane, int(barrier[lane]), nowhere, nowhere > 0, place, kind, zeros)
-            )
+            copy = copy_of_lane(unit, lane, kind, place, place, False)
+            complete_on(copy, site, int(barrier[lane]), np.zeros(4, np.int32))
 
     return execute

@@ -16,12 +16,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import reduction
-from mlir_async_pipe.machine.dialects.async_ops import (
-    Combine,
-    ElementCopy,
-    issue_elements,
-    refuse_in_scope,
-)
+from mlir_async_pipe.machine.dialects.async_ops import ElementCopy, copy_of_lane, refuse_in_scope
 from mlir_async_pipe.machine.dialects.gpu import each_target, mask_of
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready
 from mlir_async_pipe.machine.fifos import AsyncOp
@@ -132,32 +127,18 @@ def load(site: Site) -> Execute:
             place = _places(unit, target, source.size, lane, tensor)
             mask = mask_of(unit, given, groups["multicast"], lane)
             for barrier, there in each_target(unit, site, mask, lane, int(addresses[lane]), place):
-                complete_on(unit, site, lane, barrier, source, inside, there, kind)
+                copy = copy_of_lane(unit, lane, kind, source, there, inside)
+                complete_on(copy, site, barrier)
 
     return execute
 
 
-def complete_on(
-    unit: Unit,
-    site: Site,
-    lane: int,
-    address: int,
-    source: Array,
-    inside: Array,
-    place: Array,
-    kind: Kind,
-    values: Array | None = None,
-    combine: Combine | None = None,
-) -> None:
-    """A lane copies elements of `kind` from the addresses `source`, zeros where they are not
-    `inside`, to `place`, and the mbarrier at `address` counts their bytes; or it stores `values` there, or combines
-    them with what is there."""
+def complete_on(copy: ElementCopy, site: Site, address: int, values: Array | None = None) -> None:
+    """A lane copies elements, and the mbarrier at `address` counts their bytes; or it stores `values` instead."""
+    unit, lane = copy.unit, int(copy.lanes[0])
     barrier = check_ready(unit, site, address, lane)
     if barrier is None:
         return
-    lanes, everywhere = np.array([lane]), np.ones((1, place.size), np.bool_)
-    ends = (source[None], inside[None]), (place[None], everywhere)
-    copy = ElementCopy(unit, kind, lanes, *ends, combine)
     if values is not None:
         copy.held[...] = values
     # Mbarriers count copies of single lanes, which are lane 0 of their own.
@@ -172,7 +153,7 @@ def complete_on(
         writes,
         lambda chosen: copy.sample([0]),
         lambda chosen: copy.write([0]),
-        size=place.size * kind.item_bytes,
+        size=copy.target.size * copy.kind.item_bytes,
         is_proxy=values is None,
         is_remote=barrier.rank != unit.rank,
     )
@@ -208,25 +189,10 @@ def store(site: Site) -> Execute:
             target, inside = _box(unit, site, mode, tensor, lane, start, [])
             place, kind = _places(unit, source, target.size, lane, tensor), tensor.memory.element
             combine = reduction(site, combined, kind) if combined else None
-            store_by(unit, site, queue, lane, place[inside], target[inside], kind, combine)
+            copy = copy_of_lane(unit, lane, kind, place[inside], target[inside], combine=combine)
+            copy.issue(site, queue, is_proxy=True)
 
     return execute
-
-
-def store_by(
-    unit: Unit,
-    site: Site,
-    queue: Any,
-    lane: int,
-    place: Array,
-    target: Array,
-    kind: Kind,
-    combine: Combine | None = None,
-) -> None:
-    """One lane copies elements from `place` to `target` until its wait for the bulk group."""
-    everywhere = np.ones((1, place.size), np.bool_)
-    ends = (place[None], everywhere), (target[None], everywhere)
-    issue_elements(unit, site, queue, kind, np.array([lane]), *ends, combine, is_proxy=True)
 
 
 def box_and_swizzle(text: str) -> tuple[tuple[int, ...], str]:
