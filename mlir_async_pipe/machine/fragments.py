@@ -1,4 +1,4 @@
-"""Which matrix element each lane holds in each register: the fragment layouts.
+"""Which matrix element each lane holds in each register: the fragment layouts; and how products of matrices are added up.
 
 NVIDIA (PTX ISA, "Matrix Fragments for mma.m16n8k*"), with g = lane / 4, t = lane % 4 and e
 elements in a 32-bit register (2 for f16, 4 for i8, 1 for tf32):
@@ -25,8 +25,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+
+from mlir_async_pipe.machine.kinds import Kind, cut_tf32
+from mlir_async_pipe.machine.terms import as_array
 
 Array = np.ndarray
 
@@ -121,3 +125,45 @@ def rdna(generation: int, k: int = 16) -> tuple[Fragment, Fragment, Fragment]:
         _fragment(depth, lane % 16, (k, 16)),
         _fragment(rows, lane % 16, (16, 16)),
     )
+
+
+@dataclass(frozen=True)
+class ProductArithmetic:
+    """How a product is added up: the kinds of A and B, the type of the sums, the sign of A B, whether integers stay at the
+    ends of their range, and what their products are computed in."""
+
+    kinds: tuple[Kind, Kind]
+    sums: np.dtype
+    sign: int = 1
+    saturates: bool = False
+    integers: Any = np.int32
+
+    @property
+    def exact(self) -> Any:
+        """What A B is computed in."""
+        if self.sums.kind != "f":
+            return self.integers
+        return np.float64 if self.sums.itemsize == 8 else np.float32
+
+    @property
+    def poison(self) -> Any:
+        """What registers hold before the product lands."""
+        return np.nan if self.sums.kind == "f" else -1
+
+    def multiply(self, a: Array, b: Array) -> Array:
+        """A B with its sign."""
+        left, right = (
+            (cut_tf32(values) if kind.name == "tf32" else values).astype(self.exact)
+            for values, kind in zip((a, b), self.kinds, strict=True)
+        )
+        product = left @ right
+        return as_array(product if self.sign == 1 else self.sign * product)
+
+    def add(self, before: Array, product: Array) -> Array:
+        """The sums after a product; integers go around unless they saturate."""
+        if self.sums.kind == "f":
+            return (before.astype(self.exact) + product).astype(self.sums)
+        wide = np.dtype(np.int64) if self.saturates else self.sums
+        total = before.astype(wide) + product.astype(wide)
+        ends = np.iinfo(self.sums)
+        return (np.clip(total, ends.min, ends.max) if self.saturates else total).astype(self.sums)

@@ -9,7 +9,7 @@ import numpy as np
 from mlir_async_pipe.machine import access, fragments
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.gpu import fragment_product, whole_warps
-from mlir_async_pipe.machine.fragments import Fragment
+from mlir_async_pipe.machine.fragments import Fragment, ProductArithmetic
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
@@ -45,15 +45,19 @@ def wmma(site: Site) -> Execute:
 
 
 def _product(site: Site, layouts: tuple[Fragment, Fragment, Fragment], lanes: int) -> Execute:
-    kind = site.result_kind()
-    wide = np.dtype(np.float32) if kind.is_float else np.dtype(np.int32)
+    kind, arithmetic = site.result_kind(), _arithmetic(site)
 
     def execute(unit: Unit, *values: Array) -> Array:
         if unit.warp != lanes:
             raise site.unsupported(f"it runs on waves of {lanes}, the machine has {unit.warp}")
-        return fragment_product(unit, site, layouts, values, kind, lambda a: a.astype(wide))
+        return fragment_product(unit, site, layouts, values, kind, arithmetic)
 
     return execute
+
+
+def _arithmetic(site: Site) -> ProductArithmetic:
+    kinds = site.operand_kind(0), site.operand_kind(1)
+    return ProductArithmetic(kinds, site.result_kind().dtype)
 
 
 @semantics("amdgpu.transpose_load")
@@ -145,11 +149,10 @@ def compute(site: Site) -> Execute:
     """A B + C."""
     if site.has("a_transpose") or site.has("b_transpose"):
         raise site.unsupported("of transposed operands")
-    kind = site.result_kind()
-    wide = np.dtype(np.float32) if kind.is_float else np.dtype(np.int32)
+    kind, arithmetic = site.result_kind(), _arithmetic(site)
 
     def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
         whole_warps(unit, site)
-        return kind.settle(np.matmul(left.astype(wide), right.astype(wide)) + start.astype(wide))
+        return kind.settle(arithmetic.add(start, arithmetic.multiply(left, right)))
 
     return execute

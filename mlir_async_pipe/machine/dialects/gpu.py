@@ -13,7 +13,8 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import COMBINE
 from mlir_async_pipe.machine.dialects.async_ops import byte_span, issue_copy, refuse_in_scope
 from mlir_async_pipe.machine.dialects.mbarriers import warps_of
-from mlir_async_pipe.machine.kinds import BOOL, Kind, cut_tf32
+from mlir_async_pipe.machine.fragments import ProductArithmetic
+from mlir_async_pipe.machine.kinds import BOOL, FACTOR_KINDS, Kind
 from mlir_async_pipe.machine.lane_values import Array, MemRef, Token, lanes_of, uniform
 from mlir_async_pipe.machine.memory import SPACE_NAMES, memref_shape
 from mlir_async_pipe.vocabulary import groups_of
@@ -162,25 +163,17 @@ def fragment_product(
     layouts: Any,
     values: tuple[Array, ...],
     kind: Kind,
-    change: Any,
-    *,
-    saturates: bool = False,
+    arithmetic: ProductArithmetic,
 ) -> Array:
-    """A B + C of the warps of a unit, from fragments to fragments; `change` brings the elements
-    into the numbers that are multiplied and summed. Sums of 32 bits go around unless they saturate."""
+    """A B + C of the warps of a unit, from fragments to fragments."""
     warps = whole_warps(unit, site)
     a, b, c = (
         layout.gather(lanes_of(value, unit.width)[warps].reshape(*warps.shape, -1))
         for layout, value in zip(layouts, values, strict=True)
     )
-    product = np.matmul(change(a), change(b))
-    if saturates:
-        ends = np.iinfo(np.int32)
-        product = np.clip(product.astype(np.int64) + c.astype(np.int64), ends.min, ends.max)
-    else:
-        product = product + c.astype(product.dtype)
-    result = np.zeros_like(product, shape=(unit.width, *kind.shape), dtype=kind.dtype)
-    result[warps] = kind.settle(layouts[2].spread(product)).reshape(*warps.shape, *kind.shape)
+    sums = kind.settle(layouts[2].spread(arithmetic.add(c, arithmetic.multiply(a, b))))
+    result = np.zeros_like(sums, shape=(unit.width, *kind.shape), dtype=kind.dtype)
+    result[warps] = sums.reshape(*warps.shape, *kind.shape)
     return result
 
 
@@ -459,16 +452,9 @@ def mma_sync(site: Site) -> Execute:
     """D = A B + C on fragments; products summed in float32 (f64: float64, integers: int32, which saturate: MLIR makes
     them so, NVGPUToNVVM)."""
     m, n, k = site.integers("mmaShape")
-    left_kind, kind = site.operand_kind(0), site.result_kind()
-    layouts = fragments.nvidia(m, n, k, left_kind.item_bytes * 8)
-    tf32 = site.has("tf32Enabled") or left_kind.name == "f32"
-    wide: np.dtype[Any] = np.dtype(np.float64) if kind.name == "f64" else np.dtype(np.float32)
-    if not kind.is_float:
-        wide = np.dtype(np.int32)
-
-    def change(values: Array) -> Array:
-        return (cut_tf32(values) if tf32 else values).astype(wide)
-
-    return lambda unit, *values: fragment_product(
-        unit, site, layouts, values, kind, change, saturates=not kind.is_float
-    )
+    left, kind = site.operand_kind(0), site.result_kind()
+    layouts = fragments.nvidia(m, n, k, left.item_bytes * 8)
+    if left.name == "f32":
+        left = FACTOR_KINDS["tf32"]
+    arithmetic = ProductArithmetic((left, left), kind.dtype, saturates=not kind.is_float)
+    return lambda unit, *values: fragment_product(unit, site, layouts, values, kind, arithmetic)

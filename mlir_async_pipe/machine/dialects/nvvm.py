@@ -30,10 +30,11 @@ from mlir_async_pipe.machine.dialects.gpu import (
 )
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, warps_of
 from mlir_async_pipe.machine.dialects.tma import complete_on
-from mlir_async_pipe.machine.kinds import BYTE, FACTOR_KINDS, Kind, cut_tf32
+from mlir_async_pipe.machine.fragments import ProductArithmetic
+from mlir_async_pipe.machine.kinds import BYTE, FACTOR_KINDS, Kind
 from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.long_arrays import moves
-from mlir_async_pipe.machine.terms import as_array, contiguous
+from mlir_async_pipe.machine.terms import contiguous
 from mlir_async_pipe.vocabulary import groups_of
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
@@ -64,10 +65,9 @@ def mma_sync(site: Site) -> Execute:
     m, n, k = map(int, sizes)
     layouts = fragments.nvidia(m, n, k, 8 * kinds[0].item_bytes)
     sums = replace(register, shape=())
-    exact = np.int32 if not sums.is_float else np.float64 if sums.name == "f64" else np.float32
-    cut = cut_tf32 if kinds[0].name == "tf32" else as_array
     starts = (0, counts[0], counts[0] + counts[1])
-    saturates = "satfinite" in site.text("intOverflowBehavior", "")
+    saturates = "satfinite" in site.text("intOverflowBehavior")
+    arithmetic = ProductArithmetic((kinds[0], kinds[1]), sums.dtype, saturates=saturates)
 
     def execute(unit: Unit, *values: Array) -> tuple[Array, ...]:
         factors = []
@@ -79,15 +79,7 @@ def mma_sync(site: Site) -> Execute:
                 held = kind.decode(contiguous(held).view(kind.stored))
             factors.append(held.reshape(unit.width, -1))
         kind = sums.with_shape((factors[2].shape[1],))
-        made = fragment_product(
-            unit,
-            site,
-            layouts,
-            tuple(factors),
-            kind,
-            lambda part: cut(part).astype(exact),
-            saturates=saturates,
-        )
+        made = fragment_product(unit, site, layouts, tuple(factors), kind, arithmetic)
         registers = made.reshape(unit.width, counts[2], *register.shape)
         return tuple(registers[:, number] for number in range(counts[2]))
 

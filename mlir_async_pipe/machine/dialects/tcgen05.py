@@ -22,8 +22,9 @@ from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.mbarriers import MbarrierOperands, check_ready, warps_of
-from mlir_async_pipe.machine.dialects.warpgroup import ProductArithmetic, operand_addresses
+from mlir_async_pipe.machine.dialects.warpgroup import operand_addresses
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
+from mlir_async_pipe.machine.fragments import ProductArithmetic
 from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import Array, lanes_of
 from mlir_async_pipe.machine.tensor_cells import TensorAccess, TensorMemory

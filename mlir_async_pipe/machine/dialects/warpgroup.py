@@ -12,7 +12,6 @@ would read elsewhere are refused (docs/hopper.md has the list). `nvgpu.warpgroup
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,10 +24,11 @@ from mlir_async_pipe.machine.dialects.async_ops import start as put_in_flight
 from mlir_async_pipe.machine.dialects.gpu import whole_warps
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.machine.fifos import AsyncOp, Footprint
-from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind, cut_tf32
+from mlir_async_pipe.machine.fragments import ProductArithmetic
+from mlir_async_pipe.machine.kinds import FACTOR_KINDS, Kind
 from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
 from mlir_async_pipe.machine.memory import memref_shape
-from mlir_async_pipe.machine.terms import as_array, contiguous
+from mlir_async_pipe.machine.terms import contiguous
 from mlir_async_pipe.vocabulary import Queue
 from mlir_async_pipe.vocabulary.memory_ops import shares_of_sums
 from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
@@ -148,43 +148,6 @@ def warpgroup_mma(site: Site) -> Execute:
         return result
 
     return execute
-
-
-@dataclass(frozen=True)
-class ProductArithmetic:
-    """How a product is added up: the kinds of A and B, the type of the sums, the sign of A B, and
-    whether integers stay at the ends of their range."""
-
-    kinds: tuple[Kind, Kind]
-    sums: np.dtype
-    sign: int = 1
-    saturates: bool = False
-
-    @property
-    def exact(self) -> Any:
-        """What A B is computed in: 32 products of 8-bit integers have 21 bits, so nothing is lost."""
-        return np.float32 if self.sums.kind == "f" else np.float64
-
-    @property
-    def poison(self) -> Any:
-        """What registers hold before the product lands."""
-        return np.nan if self.sums.kind == "f" else -1
-
-    def multiply(self, a: Array, b: Array) -> Array:
-        """A B with its sign."""
-        left, right = (
-            cut_tf32(values) if kind.name == "tf32" else values.astype(self.exact)
-            for values, kind in zip((a, b), self.kinds, strict=True)
-        )
-        return as_array(self.sign * (left @ right))
-
-    def add(self, before: Array, product: Array) -> Array:
-        """The sums after a product; integers go around unless they saturate."""
-        if self.sums.kind == "f":
-            return (before.astype(self.exact) + product).astype(self.sums)
-        total = before.astype(np.int64) + product.astype(np.int64)
-        ends = np.iinfo(self.sums)
-        return (np.clip(total, ends.min, ends.max) if self.saturates else total).astype(self.sums)
 
 
 def issue_product(
@@ -395,7 +358,10 @@ def fence(site: Site) -> Execute:
 def _arithmetic(site: Site, form: ProductForm) -> ProductArithmetic:
     left, right = (FACTOR_KINDS[name] for name in form.types)
     sign = -1 if form.negated[0] != form.negated[1] else 1
-    return ProductArithmetic((left, right), np.dtype(_SUMS[form.sums]), sign, form.saturates)
+    # 32 products of 8-bit integers have 21 bits, so that nothing is lost.
+    return ProductArithmetic(
+        (left, right), np.dtype(_SUMS[form.sums]), sign, form.saturates, integers=np.float64
+    )
 
 
 def _register(result: Array, first: int, packed: int, kind: Any) -> Array:
