@@ -67,6 +67,11 @@ def pointer_type(space: str) -> str:
     return f"!llvm.ptr<{number}>" if number else _GENERIC
 
 
+def struct_of(kinds: Iterable[str]) -> str:
+    """The type of several values together."""
+    return f"!llvm.struct<({', '.join(kinds)})>"
+
+
 _OF_VARIABLE = re.compile(r'(%\w+) = "llvm\.alloca"|"llvm\.store"\(%\w+, (%\w+)\)')
 
 
@@ -91,8 +96,12 @@ class Bank:
     kind: str
 
     @property
+    def kinds(self) -> list[str]:
+        return [self.kind] * len(self.names)
+
+    @property
     def type(self) -> str:
-        return f"!llvm.struct<({', '.join([self.kind] * len(self.names))})>"
+        return struct_of(self.kinds)
 
 
 @dataclass
@@ -295,6 +304,19 @@ class FunctionWriter:
         """A field of a struct."""
         return self.make("llvm.extractvalue", (whole,), kind, f"position = array<i64: {number}>")
 
+    def members(self, whole: Value, kinds: Sequence[str]) -> list[Value]:
+        """All fields of a struct; what has one only stands alone."""
+        if len(kinds) == 1:
+            return [whole]
+        return [self.member(whole, kind, number) for number, kind in enumerate(kinds)]
+
+    def parts(
+        self, name: str, operands: Sequence[Value], kinds: Sequence[str], properties: str = ""
+    ) -> list[Value]:
+        """Write an op whose results come as one, or as a struct of several."""
+        whole = kinds[0] if len(kinds) == 1 else struct_of(kinds)
+        return self.members(self.make(name, operands, whole, properties), kinds)
+
     def put(self, whole: Value, value: Value, number: int) -> Value:
         """A struct with another value in a field."""
         position = f"position = array<i64: {number}>"
@@ -343,7 +365,7 @@ class FunctionWriter:
         bank = self.banks.get(name)
         if bank is None and name not in self.held:
             self.loaded.add(name)
-            self.held[name] = self.make("llvm.load", (self.storage[name],), self._kind(name))
+            self.held[name] = self.make("llvm.load", (self.storage[name],), self.kind_of(name))
         if bank is None:
             return self.held[name]
         return self.member(self.sums(bank), bank.kind, bank.names.index(name))
@@ -352,7 +374,7 @@ class FunctionWriter:
         """A register holds a value from here on."""
         bank = self.banks.get(name)
         if bank is None:
-            value = self.cast(value, self._kind(name))
+            value = self.cast(value, self.kind_of(name))
             # That it is a number is forgotten, as it would be in memory.
             self.held[name] = Value(value.name, value.type)
             self.op("llvm.store", (value, self.storage[name]))
@@ -360,7 +382,7 @@ class FunctionWriter:
         sums, number = self.sums(bank), bank.names.index(name)
         self.keep_sums(bank, self.put(sums, self.cast(value, bank.kind), number))
 
-    def _kind(self, name: str) -> str:
+    def kind_of(self, name: str) -> str:
         return storage_type(TYPES[self.kernel.registers[name]])
 
     def bank_of(self, registers: Iterable[Operand]) -> Bank:
@@ -422,16 +444,20 @@ class FunctionWriter:
         properties = f"elem_type = i8, rawConstantIndices = array<i32: {offset}>"
         return self.make("llvm.getelementptr", (pointer,), pointer.type, properties)
 
+    def in_space(self, pointer: Value, space: str) -> Value:
+        """A pointer as one into another state space."""
+        kind = pointer_type(space)
+        return (
+            pointer if pointer.type == kind else self.make("llvm.addrspacecast", (pointer,), kind)
+        )
+
     def pointer(self, address: Operand, space: str) -> Value:
         """The pointer into a state space that an address stands for."""
         if not isinstance(address, Address):
             raise UnreadError
         kind = pointer_type(space)
         if isinstance(address.base, Symbol):
-            pointer = self.address_of(Symbol(address.base.name, address.offset))
-            if pointer.type != kind:
-                return self.make("llvm.addrspacecast", (pointer,), kind)
-            return pointer
+            return self.in_space(self.address_of(Symbol(address.base.name, address.offset)), space)
         if isinstance(address.base, Number):
             return self.cast(
                 self.constant(self.integer(address.base) + address.offset, "i64"), kind

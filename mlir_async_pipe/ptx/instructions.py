@@ -28,6 +28,7 @@ from mlir_async_pipe.ptx.function_writer import (
     pointer_type,
     registers_of,
     storage_type,
+    struct_of,
     vector_type,
 )
 from mlir_async_pipe.ptx.syntax import (
@@ -59,9 +60,9 @@ _PURE = frozenset(
 )
 
 
-def _row(table: dict[str, Row], *names: str) -> Callable[[Row], Row]:
+def _row(table: dict[str, Row], names: str) -> Callable[[Row], Row]:
     def keep(row: Row) -> Row:
-        table.update(dict.fromkeys(names, row))
+        table.update(dict.fromkeys(names.split(), row))
         return row
 
     return keep
@@ -86,18 +87,19 @@ def _type(i: Instruction) -> str:
     raise UnreadError
 
 
-def _types(i: Instruction) -> list[str]:
-    return [part for part in i.parts if part in TYPES]
-
-
 def _is_float(kind: str) -> bool:
     return kind.startswith(("f", "bf"))
 
 
 def _plain(i: Instruction, *allowed: str) -> None:
-    """Refuse modifiers that a row does not read."""
+    """Refuse modifiers that a row does not read; `allowed` are those that it reads beside types."""
     if any(part not in TYPES and part not in allowed for part in i.parts[1:]):
         raise UnreadError
+
+
+def _one_of(i: Instruction, known: Iterable[str], otherwise: str = "") -> str:
+    """The first modifier that is one of those known."""
+    return next((part for part in i.parts[1:] if part in known), otherwise)
 
 
 _ROUNDING = ("rn", "ftz", "approx", "full")
@@ -108,21 +110,30 @@ _ROUNDING = ("rn", "ftz", "approx", "full")
 @dataclass(frozen=True)
 class OneOp:
     """The row of an instruction that is one op. {1} is the second part of its name; `operands` says as
-    what each is read that is no result, * as the type of the instruction; the `lanes` that take part
-    come first of the op's."""
+    what each is read that is no result (`_read`); the `lanes` that take part come first of the op's, and a
+    # is the number {n} of the properties. `known` are the beginnings of modifiers that are read, if that matters."""
 
     op: str
     operands: str = ""
     result: str = ""
-    properties: str = ""
+    properties: str | Callable[[Instruction], str] = ""
+    known: tuple[str, ...] = ("",)
 
     def __call__(self, w: FunctionWriter, i: Instruction) -> None:
+        if any(not part.startswith(self.known) for part in i.parts[2:]):
+            raise UnreadError
         given = list(i.operands[bool(self.result) :])
-        kinds = self.operands.split()
+        kinds, number = self.operands.split(), 0
         if kinds[-1:] == ["lanes"]:
             given, kinds = [*given[-1:], *given[:-1]], ["i32", *kinds[:-1]]
-        values = [_read_as(w, i, *each) for each in zip(given, kinds, strict=True)]
-        name, properties = (text.format(*i.parts) for text in (self.op, self.properties))
+        values: list[Value] = []
+        for operand, kind in zip(given, kinds, strict=True):
+            if kind == "#":
+                number = w.integer(operand)
+            else:
+                values += _read(w, i, operand, kind)
+        stated = self.properties if isinstance(self.properties, str) else self.properties(i)
+        name, properties = (text.format(*i.parts, n=number) for text in (self.op, stated))
         for made in w.op(name, values, properties, (self.result,) * bool(self.result)):
             w.assign(i.operands[0], made)
 
@@ -130,33 +141,25 @@ class OneOp:
 @dataclass(frozen=True)
 class InAssembly:
     """The row of an instruction for which NVVM has no op: assembly of it alone, whose row the vocabulary has
-    (`ptx_rows`). `operands` says as what each is read that is no result: a space for an address, * as the type
-    of the instruction."""
+    (`ptx_rows`). `operands` says as what each is read that is no result (`_read`)."""
 
     operands: str
     result: bool = False
 
     def __call__(self, w: FunctionWriter, i: Instruction) -> None:
-        kind = storage_type(TYPES[_type(i)])
         targets = elements_of(i.operands[0]) if self.result else ()
         texts, values = [_numbered(0, len(targets))] * self.result, list[Value]()
-        given = i.operands[bool(self.result) :]
+        given, kinds = i.operands[bool(self.result) :], self.operands.split()
         # An operand at the end may be left out.
-        for operand, wanted in zip(given, self.operands.split(), strict=False):
-            at = len(targets) + len(values)
-            if wanted in SPACES:
-                values.append(w.pointer(operand, wanted))
-                texts.append(f"[${at}]")
-            else:
-                parts = elements_of(operand) if wanted == "*" else (operand,)
-                values += [w.read(one, kind if wanted == "*" else wanted) for one in parts]
-                texts.append(_numbered(at, len(parts)))
-        if len(given) > len(self.operands.split()):
-            raise UnreadError
+        for operand, kind in zip(given, kinds, strict=False):
+            numbers = _numbered(len(targets) + len(values), len(read := _read(w, i, operand, kind)))
+            texts.append(f"[{numbers}]" if kind in SPACES else numbers)
+            values += read
         text = f"{i.opcode} {', '.join(texts)};"
-        if read_instruction(text, len(targets)) is None:
+        if len(given) > len(kinds) or read_instruction(text, len(targets)) is None:
             raise UnreadError
-        w.assign_all(targets, write_assembled(w, text, [kind] * len(targets), values))
+        results = [storage_type(TYPES[_type(i)])] * len(targets)
+        w.assign_all(targets, write_assembled(w, text, results, values))
 
 
 def _numbered(first: int, count: int) -> str:
@@ -164,10 +167,17 @@ def _numbered(first: int, count: int) -> str:
     return numbers if count == 1 else f"{{{numbers}}}"
 
 
-def _read_as(w: FunctionWriter, i: Instruction, operand: Operand, kind: str) -> Value:
+def _read(w: FunctionWriter, i: Instruction, operand: Operand, kind: str) -> list[Value]:
+    """An operand as the values of a type of MLIR; an address in a state space, or in the "own" one of the
+    instruction; an "mbarrier"; * is each register of a vector, as the type of the instruction or as one given."""
     if kind == "mbarrier":
-        return _mbarrier(w, i, operand)
-    return w.read(operand, TYPES[_type(i)] if kind == "*" else kind)
+        return [_mbarrier(w, i, operand)]
+    if kind == "own" or kind in SPACES:
+        return [w.pointer(operand, _space(i) if kind == "own" else kind)]
+    if kind[-1] != "*":
+        return [w.read(operand, kind)]
+    kind = kind[:-1] or storage_type(TYPES[_type(i)])
+    return [w.read(one, kind) for one in elements_of(operand)]
 
 
 VALUES |= {
@@ -178,17 +188,14 @@ VALUES |= {
     "match.any.sync": OneOp(
         "nvvm.match.sync", "* lanes", "i32", "kind = #nvvm<match_sync_kind any>"
     ),
+    # movmatrix.sync.aligned.m8n8.trans.b16 a, b;
+    "movmatrix": OneOp(
+        "nvvm.movmatrix",
+        *("i32", "i32"),
+        "shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>, "
+        "layout = #nvvm.mma_layout<col>",
+    ),
 }
-
-
-def _try_to_cancel(w: FunctionWriter, i: Instruction) -> None:
-    """clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [answer], [mbarrier];"""
-    operands = [w.pointer(one, "shared") for one in i.operands]
-    to_all = "multicast" * any(part.startswith("multicast") for part in i.parts)
-    w.op("nvvm.clusterlaunchcontrol.try.cancel", operands, to_all)
-
-
-_FIRST_OF_BLOCK = [f"get_first_cta_id_{axis}" for axis in "xyz"]
 
 
 @_row(VALUES, "clusterlaunchcontrol.query_cancel")
@@ -196,7 +203,7 @@ def _was_cancelled(w: FunctionWriter, i: Instruction) -> None:
     """clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, answer;"""
     target, answer = i.operands
     asked = i.parts[2].replace("ctaid::", "cta_id_")
-    names = _FIRST_OF_BLOCK if "v4" in i.parts else [asked]
+    names = [f"get_first_cta_id_{axis}" for axis in "xyz"] if "v4" in i.parts else [asked]
     kind = "i1" if asked == "is_canceled" else "i32"
     for one, name in zip(elements_of(target), names, strict=False):
         query = f"query_type = #nvvm<cluster_launch_control_query_type {name}>"
@@ -204,7 +211,32 @@ def _was_cancelled(w: FunctionWriter, i: Instruction) -> None:
         w.assign(one, w.make(op, (w.read(answer, "i128"),), kind, query))
 
 
+def _scope_at(place: int) -> str:
+    return f"scope = #nvvm.mem_scope<{{{place}}}>"
+
+
+def _waits_in(i: Instruction) -> str:
+    # What is released to the block alone tells those who wait in another block nothing.
+    elsewhere = {"cta", "shared::cluster"} <= set(i.parts)
+    relaxed = "true" if "relaxed" in i.parts or elsewhere else "false"
+    return f"relaxed = {relaxed}, scope = #nvvm.mem_scope<{_one_of(i, ('cta', 'cluster'), 'cta')}>"
+
+
+def _if(modifier: str, then: str, otherwise: str = "") -> Callable[[Instruction], str]:
+    """What the properties of an op are where the name of an instruction has a part that begins so, and where not."""
+    return lambda i: then if any(one.startswith(modifier) for one in i.parts) else otherwise
+
+
+def _group(i: Instruction, name: str = "group") -> str:
+    (blocks,) = (part[-1] for part in i.parts if part.startswith("cta_group::"))
+    return f"{name} = #nvvm.cta_group<cta_{blocks}>"
+
+
+# Modifiers of tcgen05 that say nothing more than the instruction does.
+_OF_TENSORS = ("cta_group::", "sync", "aligned", "b32", "b64")
 _IN_SHARED = InAssembly("shared::cluster * shared::cluster")
+_COUNTS_BYTES = OneOp("nvvm.mbarrier.{1}", "mbarrier i32", "", "scope = #nvvm.mem_scope<cta>")
+_ALIGNED, _OF_CLUSTERS = _if("aligned", "aligned"), ("arrive", "release", "aligned")
 EFFECTS |= {
     "multimem.ld_reduce": InAssembly("global", result=True),
     "multimem.st": InAssembly("global *"),
@@ -212,25 +244,69 @@ EFFECTS |= {
     "cp.reduce.async.bulk.global": InAssembly("global shared i32 i64"),
     "st.async": _IN_SHARED,
     "red.async": _IN_SHARED,
-}
-_ARRIVES_AT_BARRIER = OneOp("nvvm.barrier.arrive", "i32 i32")
-_COUNTS_BYTES = OneOp("nvvm.mbarrier.{1}", "mbarrier i32", "", "scope = #nvvm.mem_scope<cta>")
-EFFECTS |= {
-    "bar.arrive": _ARRIVES_AT_BARRIER,
-    "bar.cta.arrive": _ARRIVES_AT_BARRIER,
-    "barrier.arrive": _ARRIVES_AT_BARRIER,
-    "barrier.cta.arrive": _ARRIVES_AT_BARRIER,
+    **dict.fromkeys(
+        ("bar.arrive", "bar.cta.arrive", "barrier.arrive", "barrier.cta.arrive"),
+        OneOp("nvvm.barrier.arrive", "i32 i32"),
+    ),
     "bar.warp.sync": OneOp("nvvm.bar.warp.sync", "i32"),
+    "barrier.cluster.arrive": OneOp("nvvm.cluster.arrive", "", "", _ALIGNED, _OF_CLUSTERS),
+    "barrier.cluster.arrive.relaxed": OneOp("nvvm.cluster.arrive.relaxed", properties=_ALIGNED),
+    "barrier.cluster.wait": OneOp("nvvm.cluster.wait", properties=_ALIGNED),
     "cp.async.commit_group": OneOp("nvvm.cp.async.commit.group"),
+    "cp.async.wait_group": OneOp("nvvm.cp.async.wait.group", "#", "", "n = {n} : i32"),
     "cp.async.bulk.commit_group": OneOp("nvvm.cp.async.bulk.commit.group"),
-    "clusterlaunchcontrol.try_cancel": _try_to_cancel,
+    "cp.async.bulk.wait_group": OneOp(
+        "nvvm.cp.async.bulk.wait_group",
+        *("#", ""),
+        _if("read", "group = {n} : i32, read", "group = {n} : i32"),
+    ),
+    "cp.async.mbarrier.arrive": OneOp(
+        "nvvm.cp.async.mbarrier.arrive",
+        *("mbarrier", ""),
+        _if("noinc", "noinc = true", "noinc = false"),
+    ),
+    # clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [answer], [mbarrier];
+    "clusterlaunchcontrol.try_cancel": OneOp(
+        "nvvm.clusterlaunchcontrol.try.cancel", "shared shared", "", _if("multicast", "multicast")
+    ),
     "brkpt": OneOp("nvvm.breakpoint"),
     "fence.mbarrier_init": OneOp("nvvm.fence.mbarrier.init"),
+    # fence.acquire.sync_restrict::shared::cluster.cluster: of shared memory alone.
+    **{
+        f"fence.{proxy}{order}.sync_restrict::shared::{space}": OneOp(
+            f"nvvm.fence.{op}sync_restrict", properties=f"order = #nvvm.mem_order<{order}>"
+        )
+        for proxy, op in (("", ""), ("proxy.async::generic.", "proxy."))
+        for order, space in (("acquire", "cluster"), ("release", "cta"))
+    },
+    "fence.proxy.tensormap::generic.release": OneOp(
+        "nvvm.fence.proxy.release", properties=_scope_at(4)
+    ),
+    # fence.proxy.tensormap::generic.acquire.gpu [map], 128;
+    "fence.proxy.tensormap::generic.acquire": OneOp(
+        "nvvm.fence.proxy.acquire", "generic i32", "", _scope_at(4)
+    ),
     "griddepcontrol": OneOp("nvvm.griddepcontrol", properties="kind = #nvvm<grid_dep_action {1}>"),
     "mbarrier.init": OneOp("nvvm.mbarrier.init", "mbarrier i32"),
     "mbarrier.inval": OneOp("nvvm.mbarrier.inval", "mbarrier"),
     "mbarrier.expect_tx": _COUNTS_BYTES,
     "mbarrier.complete_tx": _COUNTS_BYTES,
+    "setmaxnreg": OneOp(
+        "nvvm.setmaxregister",
+        *("#", ""),
+        lambda i: f"action = #nvvm<action {i.parts[1]}rease>, regCount = {{n}} : i32",
+    ),
+    # tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 128;
+    "tcgen05.alloc": OneOp(
+        "nvvm.tcgen05.alloc", "own i32", "", _group, (*_OF_TENSORS, "shared::cta")
+    ),
+    "tcgen05.dealloc": OneOp(
+        "nvvm.tcgen05.dealloc", f"{pointer_type('tensor')} i32", "", _group, _OF_TENSORS
+    ),
+    "tcgen05.relinquish_alloc_permit": OneOp(
+        "nvvm.tcgen05.relinquish_alloc_permit", properties=_group
+    ),
+    "tcgen05.shift": OneOp("nvvm.tcgen05.shift", "tensor", "", _group, (*_OF_TENSORS, "down")),
     **{
         f"tcgen05.fence::{side}_thread_sync": OneOp(
             "nvvm.tcgen05.fence", properties=f"kind = #nvvm.tcgen05_fence<{side}>"
@@ -239,41 +315,46 @@ EFFECTS |= {
     },
     "wgmma.commit_group": OneOp("nvvm.wgmma.commit.group.sync.aligned"),
     "wgmma.fence": OneOp("nvvm.wgmma.fence.aligned"),
+    "wgmma.wait_group": OneOp("nvvm.wgmma.wait.group.sync.aligned", "#", "", "group = {n} : i64"),
 }
 
 # Numbers of numbers --------------------------------------------------------------------------
 
 _LOWER_HALF = 2**32 - 1
-_INTEGER = ("add", "sub", "and", "or", "xor")
-_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
-_SIGNED = {"div": ("sdiv", "udiv"), "rem": ("srem", "urem")}
-_EXTREMES = {
-    "min": ("smin", "umin", "minnum", "minimum"),
-    "max": ("smax", "umax", "maxnum", "maximum"),
+# The ops of LLVM: of floats, of signed integers, of other ones.
+_OF_TWO = {
+    "add": ("fadd", "add", "add"),
+    "sub": ("fsub", "sub", "sub"),
+    "mul": ("fmul", None, None),
+    "div": ("fdiv", "sdiv", "udiv"),
+    "rem": (None, "srem", "urem"),
+    "min": ("intr.minnum", "intr.smin", "intr.umin"),
+    "max": ("intr.maxnum", "intr.smax", "intr.umax"),
+    "and": (None, "and", "and"),
+    "or": (None, "or", "or"),
+    "xor": (None, "xor", "xor"),
 }
 
 
-@_row(VALUES, *_INTEGER, "mul", "div", "rem", "min", "max")
+@_row(VALUES, " ".join(_OF_TWO))
 def _two_operands(w: FunctionWriter, i: Instruction) -> None:
     head, kind = i.parts[0], _type(i)
     target, first, second = i.operands
     if head == "mul" and not _is_float(kind):
         w.assign(target, _product(w, i, [first, second]))
         return
-    _plain(i, *_ROUNDING, *(("NaN",) if head in _EXTREMES else ()))
+    extreme = head in ("min", "max")
+    _plain(i, *_ROUNDING, *["NaN"] * extreme)
     a, b = w.read(first, TYPES[kind]), w.read(second, TYPES[kind])
     if head == "and" and isinstance(second, Number) and w.integer(second) == _LOWER_HALF:
         # The lower half of 64 bits, as of addresses of shared memory.
         w.assign(target, w.extended(w.extended(a, 32, signed=False), bits_of(a.type), signed=False))
         return
-    if head in _EXTREMES:
-        signed, unsigned, numbers, of_floats = _EXTREMES[head]
-        of_floats = of_floats if "NaN" in i.parts else numbers
-        name = "intr." + (of_floats if _is_float(kind) else signed if kind[0] == "s" else unsigned)
-    elif _is_float(kind):
-        name = _FLOAT[head]
-    else:
-        name = _SIGNED[head][kind[0] != "s"] if head in _SIGNED else head
+    name = _OF_TWO[head][0 if _is_float(kind) else 1 if kind[0] == "s" else 2]
+    if name is None:
+        raise UnreadError
+    if extreme and "NaN" in i.parts and _is_float(kind):
+        name = f"intr.{head}imum"
     w.assign(target, w.binary(f"llvm.{name}", a, b))
 
 
@@ -292,14 +373,14 @@ def _product(w: FunctionWriter, i: Instruction, factors: list[Operand]) -> Value
     return w.extended(high, bits, signed)
 
 
-@_row(VALUES, "mad.lo", "mad.wide", "mad.hi")
+@_row(VALUES, "mad.lo mad.wide mad.hi")
 def _multiply_and_add(w: FunctionWriter, i: Instruction) -> None:
     target, a, b, c = i.operands
     product = _product(w, i, [a, b])
     w.assign(target, w.binary("llvm.add", product, w.read(c, product.type)))
 
 
-@_row(VALUES, "fma", "mad.f32", "mad.f64", "mad.rn")
+@_row(VALUES, "fma mad.f32 mad.f64 mad.rn")
 def _fused(w: FunctionWriter, i: Instruction) -> None:
     _plain(i, *_ROUNDING)
     target, *operands = i.operands
@@ -307,7 +388,17 @@ def _fused(w: FunctionWriter, i: Instruction) -> None:
     w.assign(target, w.make("llvm.intr.fma", [w.read(one, kind) for one in operands], kind))
 
 
-@_row(VALUES, "not", "neg", "abs", "sqrt", "rcp", "ex2", "lg2", "sin", "cos", "popc", "clz", "brev")
+_OF_FLOATS = {"neg": "fneg", "abs": "intr.fabs", "sqrt": "intr.sqrt", "ex2": "intr.exp2",
+              "lg2": "intr.log2", "sin": "intr.sin", "cos": "intr.cos"}  # fmt: skip
+_OF_INTEGERS = {
+    "abs": ("abs", "is_int_min_poison = false"),
+    "clz": ("ctlz", "is_zero_poison = false"),
+    "popc": ("ctpop", ""),
+    "brev": ("bitreverse", ""),
+}
+
+
+@_row(VALUES, "not neg abs sqrt rcp ex2 lg2 sin cos popc clz brev")
 def _one_operand(w: FunctionWriter, i: Instruction) -> None:
     _plain(i, *_ROUNDING)
     head, kind = i.parts[0], _type(i)
@@ -315,27 +406,19 @@ def _one_operand(w: FunctionWriter, i: Instruction) -> None:
     value, of = w.read(operand, TYPES[kind]), TYPES[kind]
     if head == "not":
         made = w.binary("llvm.xor", value, w.constant(-1, of))
+    elif head == "rcp":
+        made = w.binary("llvm.fdiv", w.constant("1.0", of), value)
     elif _is_float(kind):
-        if head == "rcp":
-            made = w.binary("llvm.fdiv", w.constant("1.0", of), value)
-        else:
-            names = {"neg": "fneg", "abs": "intr.fabs", "sqrt": "intr.sqrt", "ex2": "intr.exp2",
-                     "lg2": "intr.log2", "sin": "intr.sin", "cos": "intr.cos"}  # fmt: skip
-            made = w.make(f"llvm.{names[head]}", (value,), of)
+        made = w.make(f"llvm.{_OF_FLOATS[head]}", (value,), of)
     elif head == "neg":
         made = w.binary("llvm.sub", w.constant(0, of), value)
-    elif head == "abs":
-        made = w.make("llvm.intr.abs", (value,), of, "is_int_min_poison = false")
-    elif head == "clz":
-        made = w.make("llvm.intr.ctlz", (value,), of, "is_zero_poison = false")
     else:
-        made = w.make(f"llvm.intr.{'ctpop' if head == 'popc' else 'bitreverse'}", (value,), of)
-    if head in ("popc", "clz"):
-        made = w.cast(made, "i32")
-    w.assign(target, made)
+        name, properties = _OF_INTEGERS[head]
+        made = w.make(f"llvm.intr.{name}", (value,), of, properties)
+    w.assign(target, w.cast(made, "i32") if head in ("popc", "clz") else made)
 
 
-@_row(VALUES, "shl", "shr")
+@_row(VALUES, "shl shr")
 def _shift(w: FunctionWriter, i: Instruction) -> None:
     """PTX shifts by more bits than there are, too: nothing, or the sign, is left (PTX ISA, shl and shr)."""
     kind = _type(i)
@@ -343,19 +426,17 @@ def _shift(w: FunctionWriter, i: Instruction) -> None:
     value, bits = w.read(operand, TYPES[kind]), bits_of(TYPES[kind])
     amount = w.extended(w.read(by, "i32"), bits, signed=False)
     name = "llvm.shl" if i.parts[0] == "shl" else "llvm.ashr" if kind[0] == "s" else "llvm.lshr"
-    if isinstance(by, Number):
-        number = w.integer(by)
-        if number < bits:
-            w.assign(target, w.binary(name, value, amount))
-            return
-    if name == "llvm.ashr":
+    if isinstance(by, Number) and w.integer(by) < bits:
+        made = w.binary(name, value, amount)
+    elif name == "llvm.ashr":
         most = w.binary("llvm.intr.umin", amount, w.constant(bits - 1, value.type))
-        w.assign(target, w.binary(name, value, most))
-        return
-    inside = w.compare("ult", amount, w.constant(bits, value.type))
-    masked = w.binary("llvm.and", amount, w.constant(bits - 1, value.type))
-    shifted = w.binary(name, value, masked)
-    w.assign(target, w.select(inside, shifted, w.constant(0, value.type)))
+        made = w.binary(name, value, most)
+    else:
+        inside = w.compare("ult", amount, w.constant(bits, value.type))
+        masked = w.binary("llvm.and", amount, w.constant(bits - 1, value.type))
+        shifted = w.binary(name, value, masked)
+        made = w.select(inside, shifted, w.constant(0, value.type))
+    w.assign(target, made)
 
 
 @_row(VALUES, "shf")
@@ -479,11 +560,9 @@ def _move(w: FunctionWriter, i: Instruction) -> None:
         whole = w.cast(w.read(source, kind), f"i{bits_of(kind)}")
         bits = bits_of(kind) // len(target.elements)
         for number, element in enumerate(target.elements):
-            part = (
-                w.binary("llvm.lshr", whole, w.constant(number * bits, whole.type))
-                if number
-                else whole
-            )
+            part = whole
+            if number:
+                part = w.binary("llvm.lshr", whole, w.constant(number * bits, whole.type))
             w.assign(element, w.extended(part, bits, signed=False))
     else:
         w.assign(target, w.read(source, kind))
@@ -495,11 +574,9 @@ def _joined(w: FunctionWriter, parts: Iterable[Value], kind: str) -> Value:
     at = 0
     for part in parts:
         wide = w.extended(part, bits_of(kind), signed=False)
-        if made is None:
-            made = wide
-        else:
-            moved = w.binary("llvm.shl", wide, w.constant(at, wide.type))
-            made = w.binary("llvm.or", made, moved)
+        if made is not None:
+            wide = w.binary("llvm.shl", wide, w.constant(at, wide.type))
+        made = wide if made is None else w.binary("llvm.or", made, wide)
         at += bits_of(part.type)
     if made is None:
         raise UnreadError
@@ -524,41 +601,31 @@ def _change_space(w: FunctionWriter, i: Instruction) -> None:
 @_row(VALUES, "cvt")
 def _convert(w: FunctionWriter, i: Instruction) -> None:
     _plain(i, *_ROUNDING, "rzi", "rz")
-    kinds = _types(i)
+    to, of = [part for part in i.parts if part in TYPES]
     target, *sources = i.operands
-    if len(sources) == 2 and len(kinds) == 2 and kinds[0] in ("f16x2", "bf16x2"):
+    if len(sources) == 2 and to in ("f16x2", "bf16x2"):
         # The first source becomes the upper half.
-        half = kinds[0].removesuffix("x2")
+        half = to.removesuffix("x2")
         halves = [w.make("llvm.fptrunc", (w.read(one, "f32"),), half) for one in reversed(sources)]
         w.assign(target, _joined(w, (w.cast(one, "i16") for one in halves), "i32"))
         return
-    if len(kinds) != 2 or len(sources) != 1:
-        raise UnreadError
-    to, of = kinds
-    value = w.read(sources[0], TYPES[of])
+    (source,) = sources
+    value = w.read(source, TYPES[of])
     _assign_filled(w, target, _converted(w, value, to, of, i), to)
 
 
 def _converted(w: FunctionWriter, value: Value, to: str, of: str, i: Instruction) -> Value:
     wanted = TYPES[to]
-    if not _is_float(to) and not _is_float(of):
-        return w.extended(value, bits_of(wanted), signed=of[0] == "s")
-    if _is_float(to) and _is_float(of):
-        if bits_of(wanted) == bits_of(value.type):
-            if to != of or "rzi" in i.parts:
-                raise UnreadError
+    more = bits_of(wanted) - bits_of(value.type)
+    match _is_float(to), _is_float(of):
+        case False, False:
+            return w.extended(value, bits_of(wanted), signed=of[0] == "s")
+        case True, True if to == of and "rzi" not in i.parts:
             return value
-        if "rz" in i.parts:
-            raise UnreadError
-        return w.make(
-            "llvm.fpext" if bits_of(wanted) > bits_of(value.type) else "llvm.fptrunc",
-            (value,),
-            wanted,
-        )
-    if _is_float(to):
-        if "rz" in i.parts:
-            raise UnreadError
-        return w.make("llvm.sitofp" if of[0] == "s" else "llvm.uitofp", (value,), wanted)
+        case True, True if more and "rz" not in i.parts:
+            return w.make("llvm.fpext" if more > 0 else "llvm.fptrunc", (value,), wanted)
+        case True, False if "rz" not in i.parts:
+            return w.make("llvm.sitofp" if of[0] == "s" else "llvm.uitofp", (value,), wanted)
     # Rounding to a number outside of the type gives the nearest one it has; llvm's gives poison.
     raise UnreadError
 
@@ -599,55 +666,37 @@ def _match_all(w: FunctionWriter, i: Instruction) -> None:
     """match.all.sync.b32 lanes|same, x, mask: all lanes of the mask if all have one x, else none."""
     target, value, mask = i.operands
     operands = (w.read(mask, "i32"), w.read(value, TYPES[_type(i)]))
-    both = w.make(
-        "nvvm.match.sync", operands, "!llvm.struct<(i32, i1)>", "kind = #nvvm<match_sync_kind all>"
-    )
+    kinds = ("i32", "i1")
+    all_ = "kind = #nvvm<match_sync_kind all>"
+    both = w.make("nvvm.match.sync", operands, struct_of(kinds), all_)
     targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
-    for number, (one, kind) in enumerate(zip(targets, ("i32", "i1"), strict=False)):
+    for number, (one, kind) in enumerate(zip(targets, kinds, strict=False)):
         w.assign(one, w.member(both, kind, number))
 
 
 @_row(VALUES, "redux.sync")
 def _reduce(w: FunctionWriter, i: Instruction) -> None:
-    kind = _type(i)
+    kind, name = _type(i), i.parts[2]
     target, value, mask = i.operands
-    signed = {"s32": "", "u32": "u"}.get(kind, "") if i.parts[2] in ("min", "max") else ""
-    properties = f"kind = #nvvm<reduction_kind {signed}{i.parts[2]}>"
     _plain(i, "sync", "add", "min", "max", "and", "or", "xor", "abs", "NaN")
-    of = "i32"
+    of, letter, flags = "i32", "u" if kind == "u32" and name in ("min", "max") else "", ""
     if _is_float(kind):
+        of, letter = "f32", "f"
         flags = "".join(f", {part.lower()} = true" for part in ("abs", "NaN") if part in i.parts)
-        of, properties = "f32", f"kind = #nvvm<reduction_kind f{i.parts[2]}>{flags}"
     operands = (w.read(value, of), w.read(mask, "i32"))
+    properties = f"kind = #nvvm<reduction_kind {letter}{name}>{flags}"
     w.assign(target, w.make("nvvm.redux.sync", operands, of, properties))
-
-
-@_row(VALUES, "movmatrix")
-def _transpose(w: FunctionWriter, i: Instruction) -> None:
-    """movmatrix.sync.aligned.m8n8.trans.b16 a, b;"""
-    target, source = i.operands
-    tile = (
-        "shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>"
-    )
-    layout = "layout = #nvvm.mma_layout<col>"
-    w.assign(target, w.make("nvvm.movmatrix", (w.read(source, "i32"),), "i32", f"{tile}, {layout}"))
 
 
 @_row(VALUES, "mapa")
 def _map_to_block(w: FunctionWriter, i: Instruction) -> None:
     """mapa[.shared::cluster].u32 d, address, rank;   without a space both are generic addresses"""
     target, source, rank = i.operands
-    given = w.read(source, TYPES[_type(i)])
-    if "shared::cluster" in i.parts:
-        near = w.cast(given, pointer_type("shared"))
-    else:
-        near = w.make(
-            "llvm.addrspacecast", (w.cast(given, pointer_type("generic")),), pointer_type("shared")
-        )
+    given, inside = w.read(source, TYPES[_type(i)]), "shared::cluster" in i.parts
+    near = w.cast(given, pointer_type("shared" if inside else "generic"))
+    near = w.in_space(near, "shared")
     there = w.make("nvvm.mapa", (near, w.read(rank, "i32")), pointer_type("shared::cluster"))
-    if "shared::cluster" not in i.parts:
-        there = w.make("llvm.addrspacecast", (there,), pointer_type("generic"))
-    w.assign(target, there)
+    w.assign(target, there if inside else w.in_space(there, "generic"))
 
 
 # Memory ---------------------------------------------------------------------------------------
@@ -658,7 +707,7 @@ _CACHING = frozenset("ca cg cs lu cv wb wt nc weak param v2 v4 v8 volatile".spli
 
 
 def _space(i: Instruction) -> str:
-    return next((part for part in i.parts if part in SPACES), "generic")
+    return _one_of(i, SPACES, "generic")
 
 
 def _access_order(i: Instruction, size: int) -> str:
@@ -680,17 +729,16 @@ def _known_access(i: Instruction) -> None:
 
 
 def _scope(i: Instruction) -> str:
-    scope = next((_SCOPES[part] for part in i.parts if part in _SCOPES), "")
+    scope = _SCOPES.get(_one_of(i, _SCOPES))
     return f', syncscope = "{scope}"' if scope else ""
 
 
 def _element(i: Instruction) -> tuple[str, int]:
     """The type of the elements of a load or store, and how many there are."""
-    count = next((int(part[1:]) for part in i.parts if part in ("v2", "v4", "v8")), 1)
-    return _type(i), count
+    return _type(i), int(_one_of(i, ("v2", "v4", "v8"), "v1")[1:])
 
 
-@_row(EFFECTS, "ld", "ldu")
+@_row(EFFECTS, "ld ldu")
 def _load(w: FunctionWriter, i: Instruction) -> None:
     _known_access(i)
     kind, count = _element(i)
@@ -701,19 +749,17 @@ def _load(w: FunctionWriter, i: Instruction) -> None:
         return _load_parameter(w, i, kind, count)
     element = storage_type(TYPES[kind])
     order = _access_order(i, count * BYTES[kind]) + (", invariant" if "nc" in i.parts else "")
-    pointer = w.pointer(address, _space(i))
-    loaded = w.make("llvm.load", (pointer,), vector_type(element, count), order)
-    for register, value in zip(
-        elements_of(target), w.elements(loaded, element, count), strict=True
-    ):
+    whole = w.make("llvm.load", (w.pointer(address, _space(i)),), vector_type(element, count), order)  # fmt: skip
+    loaded = w.elements(whole, element, count)
+    for register, value in zip(elements_of(target), loaded, strict=True):
         _assign_filled(w, register, value, kind)
 
 
 def _assign_filled(w: FunctionWriter, register: Operand, value: Value, kind: str) -> None:
     """A register may have more bits than what is loaded or converted: the sign fills them, or zeros."""
     if isinstance(register, Register) and kind[0] == "s" and register.name in w.kernel.registers:
-        bits = bits_of(storage_type(TYPES[w.kernel.registers[register.name]]))
-        value = w.extended(value, max(bits, bits_of(value.type)), signed=True)
+        bits = max(bits_of(w.kind_of(register.name)), bits_of(value.type))
+        value = w.extended(value, bits, signed=True)
     w.assign(register, value)
 
 
@@ -721,19 +767,16 @@ def _load_parameter(w: FunctionWriter, i: Instruction, kind: str, count: int) ->
     target, address = i.operands
     if not isinstance(address, Address) or not isinstance(address.base, Symbol):
         raise UnreadError
-    given = w.arguments.get(address.base.name)
-    parameter = next((one for one in w.kernel.parameters if one.name == address.base.name), None)
-    if given is None or parameter is None:
-        raise UnreadError
+    given = w.arguments[address.base.name]
+    parameter = next(one for one in w.kernel.parameters if one.name == address.base.name)
     if parameter.size == BYTES.get(parameter.kind, 0) == BYTES[kind] * count and count == 1:
         w.assign(target, given)
         return
+    order = f"alignment = {BYTES[kind]} : i64, ordering = 0 : i64"
     for number, register in enumerate(elements_of(target)):
         pointer = w.moved(given, address.offset + number * BYTES[kind])
-        order = f"alignment = {BYTES[kind]} : i64, ordering = 0 : i64"
-        _assign_filled(
-            w, register, w.make("llvm.load", (pointer,), storage_type(TYPES[kind]), order), kind
-        )
+        value = w.make("llvm.load", (pointer,), storage_type(TYPES[kind]), order)
+        _assign_filled(w, register, value, kind)
 
 
 @_row(EFFECTS, "st")
@@ -748,79 +791,53 @@ def _store(w: FunctionWriter, i: Instruction) -> None:
 
 
 # Numbers of the binary operations of llvm.atomicrmw.
-_ATOMIC = {"exch": 0, "add": 1, "and": 3, "or": 5, "xor": 6}
+# Numbers of the binary operations of llvm.atomicrmw: of signed numbers, of others.
+_ATOMIC = {"exch": (0, 0), "add": (1, 1), "and": (3, 3), "or": (5, 5), "xor": (6, 6),
+           "max": (7, 9), "min": (8, 10)}  # fmt: skip
+_ADDS_FLOATS = 11
 
 
-@_row(EFFECTS, "atom", "red")
+@_row(EFFECTS, "atom red")
 def _atomic(w: FunctionWriter, i: Instruction) -> None:
     """atom.global.add.v2.f32 {old}, [address], {a, b}: each element is atomic by itself (PTX ISA, atom)."""
     kind, count = _element(i)
     of = storage_type(TYPES[kind])
     target, address, *given = i.operands if i.parts[0] == "atom" else (Register("_"), *i.operands)
-    order = next((_ORDERINGS[part] for part in i.parts if part in _ORDERINGS), 2)
+    order = _ORDERINGS[_one_of(i, _ORDERINGS, "relaxed")]
     pointer = w.pointer(address, _space(i))
     scope = _scope(i)
     if "cas" in i.parts:
         failure = {5: 2, 6: 4}.get(order, order)
         properties = f"failure_ordering = {failure} : i64, success_ordering = {order} : i64{scope}"
-        both = f"!llvm.struct<({of}, i1)>"
-        pair = w.make(
-            "llvm.cmpxchg", (pointer, *(w.read(one, of) for one in given)), both, properties
-        )
+        operands = (pointer, *(w.read(one, of) for one in given))
+        pair = w.make("llvm.cmpxchg", operands, struct_of((of, "i1")), properties)
         w.assign(target, w.member(pair, of, 0))
         return
-    name = next((part for part in i.parts[1:] if part in (*_ATOMIC, "min", "max")), "")
-    if not name or len(given) != 1:
-        raise UnreadError
-    number = _ATOMIC.get(name)
-    if number is None:
-        number = {"max": 7, "min": 8}[name] + (2 if kind[0] != "s" else 0)
+    name = _one_of(i, _ATOMIC)
+    (value_given,) = given
+    number = _ATOMIC[name][kind[0] != "s"]
     if _is_float(kind):
         if name != "add" or kind.endswith("x2"):
             raise UnreadError
-        number, of = 11, TYPES[kind]
+        number, of = _ADDS_FLOATS, TYPES[kind]
     properties = f"bin_op = {number} : i64, ordering = {order} : i64{scope}"
-    values = [w.read(one, of) for one in elements_of(given[0])]
+    values = [w.read(one, of) for one in elements_of(value_given)]
     targets = elements_of(target) if isinstance(target, Vector) else (target,) * count
     for at, (one, value) in enumerate(zip(targets, values, strict=True)):
         place = w.moved(pointer, at * BYTES[kind])
         w.assign(one, w.make("llvm.atomicrmw", (place, value), of, properties))
 
 
-@_row(EFFECTS, "fence.sc", "fence.acq_rel", "fence.acquire", "fence.release", "membar")
+@_row(EFFECTS, "fence.sc fence.acq_rel fence.acquire fence.release")
 def _fence(w: FunctionWriter, i: Instruction) -> None:
-    order = next((_ORDERINGS[part] for part in i.parts if part in _ORDERINGS), 7)
-    scope = (
-        {"gl": "device", "cta": "block"}.get(i.parts[-1], "") if i.parts[0] == "membar" else None
-    )
-    where = _scope(i) if scope is None else f', syncscope = "{scope}"' if scope else ""
-    w.op("llvm.fence", (), f"ordering = {order} : i64{where}")
+    order = _ORDERINGS[_one_of(i, _ORDERINGS)]
+    w.op("llvm.fence", (), f"ordering = {order} : i64{_scope(i)}")
 
 
-def _restricted_fence(op: str, order: str) -> OneOp:
-    """fence.acquire.sync_restrict::shared::cluster.cluster: of shared memory alone."""
-    return OneOp(op, properties=f"order = #nvvm.mem_order<{order}>")
-
-
-EFFECTS |= {
-    f"fence.{proxy}{order}.sync_restrict::shared::{space}": _restricted_fence(
-        f"nvvm.fence.{op}sync_restrict", order
-    )
-    for proxy, op in (("", ""), ("proxy.async::generic.", "proxy."))
-    for order, space in (("acquire", "cluster"), ("release", "cta"))
-}
-
-
-@_row(EFFECTS, "fence.proxy.tensormap::generic.release", "fence.proxy.tensormap::generic.acquire")
-def _fence_of_maps(w: FunctionWriter, i: Instruction) -> None:
-    """fence.proxy.tensormap::generic.acquire.gpu [map], 128;"""
-    scope = f"scope = #nvvm.mem_scope<{i.parts[4]}>"
-    if i.parts[3] == "release":
-        w.op("nvvm.fence.proxy.release", (), scope)
-        return
-    address, size = i.operands
-    operands = (w.pointer(address, "generic"), w.read(size, "i32"))
-    w.op("nvvm.fence.proxy.acquire", operands, scope)
+@_row(EFFECTS, "membar")
+def _memory_barrier(w: FunctionWriter, i: Instruction) -> None:
+    scope = {"gl": ', syncscope = "device"', "cta": ', syncscope = "block"'}.get(i.parts[-1], "")
+    w.op("llvm.fence", (), f"ordering = {_ORDERINGS['sc']} : i64{scope}")
 
 
 # The numbers of what has no number in a tensor map, in the words of MLIR (PTX ISA, tensormap.replace).
@@ -881,16 +898,16 @@ _TILES = {
 }
 
 
-@_row(EFFECTS, "ldmatrix", "stmatrix")
+@_row(EFFECTS, "ldmatrix stmatrix")
 def _matrix(w: FunctionWriter, i: Instruction) -> None:
     """ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {a, b}, [address];"""
-    shape = next(part for part in i.parts if part in _TILES)
+    shape = _one_of(i, _TILES)
     elements, each = _TILES[shape]
     kind = ".".join(i.parts[-2 if "b8x16" in i.parts else -1 :])
     if kind not in elements:
         raise UnreadError
     rows, columns = shape.removeprefix("m").split("n")
-    count = next(int(part[1:]) for part in i.parts if part in ("x1", "x2", "x4"))
+    count = int(_one_of(i, ("x1", "x2", "x4"))[1:])
     tile = (
         f"shape = #nvvm.ld_st_matrix_shape<m = {rows}, n = {columns}>, "
         f"eltType = #nvvm.ld_st_matrix_elt_type<{kind}>, "
@@ -903,23 +920,15 @@ def _matrix(w: FunctionWriter, i: Instruction) -> None:
         w.op("nvvm.stmatrix", (w.pointer(address, space), *values), tile)
         return
     target, address = i.operands
+    loads = f"{tile}, num = {count} : i32"
     kinds = ["i32"] * (count * each)
-    result = "i32" if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
-    pointer = w.pointer(address, space)
-    loaded = w.make("nvvm.ldmatrix", (pointer,), result, f"{tile}, num = {count} : i32")
-    w.assign_all(elements_of(target), _members(w, loaded, kinds))
-
-
-def _members(w: FunctionWriter, whole: Value, kinds: list[str]) -> list[Value]:
-    if len(kinds) == 1:
-        return [whole]
-    return [w.member(whole, kind, number) for number, kind in enumerate(kinds)]
+    w.assign_all(elements_of(target), w.parts("nvvm.ldmatrix", (w.pointer(address, space),), kinds, loads))  # fmt: skip
 
 
 # Barriers ---------------------------------------------------------------------------------------
 
 
-@_row(EFFECTS, "bar.sync", "barrier.sync", "bar.cta.sync", "barrier.cta.sync")
+@_row(EFFECTS, "bar.sync barrier.sync bar.cta.sync barrier.cta.sync")
 def _barrier(w: FunctionWriter, i: Instruction) -> None:
     number, *threads = i.operands
     plain = not threads and isinstance(number, Number) and w.integer(number) == 0
@@ -928,7 +937,7 @@ def _barrier(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.barrier", operands, f"operandSegmentSizes = array<i32: {sizes}>")
 
 
-@_row(EFFECTS, "bar.red", "barrier.red", "bar.cta.red", "barrier.cta.red")
+@_row(EFFECTS, "bar.red barrier.red bar.cta.red barrier.cta.red")
 def _reducing_barrier(w: FunctionWriter, i: Instruction) -> None:
     """barrier.cta.red.or.aligned.pred any, 0, this; all threads meet, and know in how many this holds."""
     target, number, condition = i.operands
@@ -941,45 +950,23 @@ def _reducing_barrier(w: FunctionWriter, i: Instruction) -> None:
     w.assign(target, made if kind == "popc" else w.compare("ne", made, w.constant(0, "i32")))
 
 
-@_row(EFFECTS, "barrier.cluster.arrive")
-def _arrive_at_cluster(w: FunctionWriter, i: Instruction) -> None:
-    name = "nvvm.cluster.arrive.relaxed" if "relaxed" in i.parts else "nvvm.cluster.arrive"
-    w.op(name, (), "aligned" if "aligned" in i.parts else "")
-
-
-@_row(EFFECTS, "barrier.cluster.wait")
-def _wait_for_cluster(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.cluster.wait", (), "aligned" if "aligned" in i.parts else "")
-
-
 # Asynchronous copies ----------------------------------------------------------------------------
 
 
-@_row(EFFECTS, "cp.async.ca", "cp.async.cg")
+@_row(EFFECTS, "cp.async.ca cp.async.cg")
 def _copy(w: FunctionWriter, i: Instruction) -> None:
     """cp.async.cg.shared.global [to], [from], 16, %read;"""
     target, source, size, *more = i.operands
-    pointers = [w.pointer(target, "shared"), w.pointer(source, "global")]
+    operands, whole = [w.pointer(target, "shared"), w.pointer(source, "global")], w.integer(size)
     read = [one for one in more if "cache_hint" not in i.opcode or one is not more[-1]]
     if read and isinstance(read[0], Register) and w.kernel.registers.get(read[0].name) == "pred":
         # ignore-src: zeros where it holds.
-        none, all_ = w.constant(0, "i32"), w.constant(w.integer(size), "i32")
-        pointers.append(w.select(w.read(read[0], "i1"), none, all_))
-    elif read and not (isinstance(read[0], Number) and w.integer(read[0]) == w.integer(size)):
-        pointers.append(w.read(read[0], "i32"))
+        none, all_ = w.constant(0, "i32"), w.constant(whole, "i32")
+        operands.append(w.select(w.read(read[0], "i1"), none, all_))
+    elif read and not (isinstance(read[0], Number) and w.integer(read[0]) == whole):
+        operands.append(w.read(read[0], "i32"))
     cache = f"modifier = #nvvm<load_cache_modifier {i.parts[2]}>"
-    w.op("nvvm.cp.async.shared.global", pointers, f"{cache}, size = {w.integer(size)} : i32")
-
-
-@_row(EFFECTS, "cp.async.wait_group", "cp.async.bulk.wait_group", "wgmma.wait_group")
-def _wait(w: FunctionWriter, i: Instruction) -> None:
-    count = w.integer(i.operands[0])
-    if i.parts[0] == "wgmma":
-        w.op("nvvm.wgmma.wait.group.sync.aligned", (), f"group = {count} : i64")
-    elif "bulk" in i.parts:
-        w.op("nvvm.cp.async.bulk.wait_group", (), f"group = {count} : i32" + (", read" if "read" in i.parts else ""))  # fmt: skip
-    else:
-        w.op("nvvm.cp.async.wait.group", (), f"n = {count} : i32")
+    w.op("nvvm.cp.async.shared.global", operands, f"{cache}, size = {whole} : i32")
 
 
 @_row(EFFECTS, "cp.async.wait_all")
@@ -989,7 +976,7 @@ def _wait_for_all(w: FunctionWriter, i: Instruction) -> None:
 
 
 def _hints(
-    w: FunctionWriter, i: Instruction, given: list[Operand]
+    w: FunctionWriter, i: Instruction, given: Iterable[Operand]
 ) -> tuple[list[Value], list[Value]]:
     """The mask of a multicast and the cache hint, of the operands at the end."""
     rest = list(given)
@@ -1005,7 +992,7 @@ def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
     modes = [part.replace("::", "_") for part in i.parts if part.startswith(("tile", "im2col"))]
     mode = {"im2col_no_offs": "im2col"}.get(*modes, *modes) if modes else "tile"
     first, second, *more = i.operands
-    if "global" in i.parts and i.parts.index("global") == 5:
+    if i.parts[5] == "global":
         # cp.async.bulk.tensor.2d.global.shared::cta: a store.
         map_, *coordinates = _map_of(w, first)
         source = w.pointer(second, "shared")
@@ -1016,9 +1003,8 @@ def _copy_tensor(w: FunctionWriter, i: Instruction) -> None:
         return
     barrier, *rest = more
     # In im2col mode: where a filter stands, {%h1, %h2}.
-    offsets = (
-        [w.read(one, "i16") for one in elements_of(rest.pop(0))] if mode[0] == "i" and rest else []
-    )
+    filter_ = elements_of(rest.pop(0)) if mode[0] == "i" and rest else ()
+    offsets = [w.read(one, "i16") for one in filter_]
     mask, hint = _hints(w, i, rest)
     own = i.parts[5] == "shared::cta"
     map_, *coordinates = _map_of(w, second)
@@ -1045,82 +1031,55 @@ def _add_tensor(w: FunctionWriter, i: Instruction) -> None:
 def _map_of(w: FunctionWriter, tensor: Operand) -> list[Value]:
     if not isinstance(tensor, Address):
         raise UnreadError
-    return [
-        w.pointer(Address(tensor.base, tensor.offset), "generic"),
-        *(w.read(one, "i32") for one in tensor.coordinates),
-    ]
+    map_ = w.pointer(Address(tensor.base, tensor.offset), "generic")
+    return [map_, *(w.read(one, "i32") for one in tensor.coordinates)]
 
 
-@_row(EFFECTS, "cp.async.bulk.shared::cluster", "cp.async.bulk.shared::cta", "cp.async.bulk.global")
+@_row(EFFECTS, "cp.async.bulk.shared::cluster cp.async.bulk.shared::cta cp.async.bulk.global")
 def _copy_bulk(w: FunctionWriter, i: Instruction) -> None:
     target, source, size, *more = i.operands
-    if i.parts[3] == "global":
-        if i.parts[4] != "shared::cta":
+    match i.parts[3], i.parts[4]:
+        case "global", "shared::cta":
+            _, hint = _hints(w, i, more)
+            ends = [w.pointer(target, "global")], [w.pointer(source, "shared")]
+            groups: list[list[Value]] = [*ends, [w.read(size, "i32")], hint, []]
+            w.op_of_groups("nvvm.cp.async.bulk.global.shared.cta", groups)
+        case near, "global":
+            barrier, *rest = more
+            mask, hint = _hints(w, i, rest)
+            in_cluster = w.in_space(w.pointer(target, near), "shared::cluster")
+            ends = [in_cluster], [w.pointer(source, "global")]
+            groups = [*ends, [w.pointer(barrier, "shared")], [w.read(size, "i32")], mask, hint]
+            w.op_of_groups("nvvm.cp.async.bulk.shared.cluster.global", groups)
+        case _:
             raise UnreadError
-        _, hint = _hints(w, i, more)
-        ends = [w.pointer(target, "global")], [w.pointer(source, "shared")]
-        groups: list[list[Value]] = [*ends, [w.read(size, "i32")], hint, []]
-        w.op_of_groups("nvvm.cp.async.bulk.global.shared.cta", groups)
-        return
-    if i.parts[4] != "global":
-        raise UnreadError
-    barrier, *rest = more
-    mask, hint = _hints(w, i, rest)
-    space = "shared::cluster"
-    near = w.pointer(target, i.parts[3])
-    in_cluster = (
-        near if i.parts[3] == space else w.make("llvm.addrspacecast", (near,), pointer_type(space))
-    )
-    ends = [in_cluster], [w.pointer(source, "global")]
-    groups = [*ends, [w.pointer(barrier, "shared")], [w.read(size, "i32")], mask, hint]
-    w.op_of_groups("nvvm.cp.async.bulk.shared.cluster.global", groups)
 
 
 # mbarriers --------------------------------------------------------------------------------------
 
 
 def _mbarrier(w: FunctionWriter, i: Instruction, address: Operand) -> Value:
-    space = _space(i)
-    if space == "generic":
-        generic = w.pointer(address, "generic")
-        return w.make("llvm.addrspacecast", (generic,), pointer_type("shared"))
-    return w.pointer(address, space)
+    pointer = w.pointer(address, _space(i))
+    return w.in_space(pointer, "shared") if _space(i) == "generic" else pointer
 
 
-def _waits_in(i: Instruction) -> str:
-    # What is released to the block alone tells those who wait in another block nothing.
-    elsewhere = {"cta", "shared::cluster"} <= set(i.parts)
-    relaxed = "true" if "relaxed" in i.parts or elsewhere else "false"
-    scope = next((part for part in i.parts if part in ("cta", "cluster")), "cta")
-    return f"relaxed = {relaxed}, scope = #nvvm.mem_scope<{scope}>"
-
-
-@_row(EFFECTS, "mbarrier.arrive", "mbarrier.arrive_drop")
+@_row(EFFECTS, "mbarrier.arrive mbarrier.arrive_drop")
 def _arrive(w: FunctionWriter, i: Instruction) -> None:
     """mbarrier.arrive[.expect_tx | .noComplete] state, [address], number; without a state on another block's."""
-    operands = list(i.operands)
-    state = operands.pop(0) if not isinstance(operands[0], Address) else Register("_")
-    barrier = _mbarrier(w, i, operands.pop(0))
-    given = [w.read(one, "i32") for one in operands]
-    results = () if barrier.type == pointer_type("shared::cluster") else ("i64",)
-    name = f"nvvm.mbarrier.{i.parts[1]}"
+    has_state = not isinstance(i.operands[0], Address)
+    address, *more = i.operands[has_state:]
+    operands = [_mbarrier(w, i, address), *(w.read(one, "i32") for one in more)]
+    name, properties = f"nvvm.mbarrier.{i.parts[1]}", _waits_in(i)
     if "noComplete" in i.parts:
-        made = w.op(f"{name}.nocomplete", (barrier, *given), "", results)
-    else:
-        name += ".expect_tx" if "expect_tx" in i.parts else ""
-        made = w.op(name, (barrier, *given), _waits_in(i), results)
-    if made:
-        w.assign(state, made[0])
+        name, properties = f"{name}.nocomplete", ""
+    elif "expect_tx" in i.parts:
+        name += ".expect_tx"
+    results = () if operands[0].type == pointer_type("shared::cluster") else ("i64",)
+    for state in w.op(name, operands, properties, results):
+        w.assign(i.operands[0] if has_state else Register("_"), state)
 
 
-@_row(EFFECTS, "cp.async.mbarrier.arrive")
-def _arrive_after_copies(w: FunctionWriter, i: Instruction) -> None:
-    noinc = "true" if "noinc" in i.parts else "false"
-    barrier = _mbarrier(w, i, i.operands[0])
-    w.op("nvvm.cp.async.mbarrier.arrive", (barrier,), f"noinc = {noinc}")
-
-
-@_row(EFFECTS, "mbarrier.try_wait", "mbarrier.test_wait")
+@_row(EFFECTS, "mbarrier.try_wait mbarrier.test_wait")
 def _test(w: FunctionWriter, i: Instruction) -> None:
     target, address, phase, *_ = i.operands
     asked = w.read(phase, "i32" if "parity" in i.parts else "i64")
@@ -1148,39 +1107,50 @@ def kind_of_sums(i: Instruction) -> str | None:
     """The type of the registers that a product of a warpgroup adds to, None for other instructions."""
     if i.parts[:2] != ("wgmma", "mma_async") or not isinstance(i.operands[0], Vector):
         return None
-    return next((_OF_SUMS[part] for part in i.parts if part in _OF_SUMS), None)
+    return _OF_SUMS.get(_one_of(i, _OF_SUMS))
 
 
 # What a register of mma.sync holds, by the type of its elements; 32 bits of others.
-_OF_FRAGMENTS = {"f16": "vector<2xf16>", "f32": "f32", "f64": "f64"}
+def _fragment(operand: Operand, kind: str) -> list[str]:
+    """What the registers of mma.sync and wmma hold, by the type of their elements; 32 bits of others."""
+    of = {"f16": "vector<2xf16>", "f32": "f32", "f64": "f64"}.get(kind, "i32")
+    return [of] * len(elements_of(operand))
+
+
+def _read_fragment(w: FunctionWriter, operand: Operand, kind: str) -> list[Value]:
+    kinds = _fragment(operand, kind)
+    return [w.read(one, of) for one, of in zip(elements_of(operand), kinds, strict=True)]
+
+
+def _sizes(shape: str) -> list[int]:
+    """m16n8k16"""
+    found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", shape)
+    if found is None:
+        raise UnreadError
+    return [int(size) for size in found.groups()]
 
 
 @_row(VALUES, "mma.sync")
 def _product_of_fragments(w: FunctionWriter, i: Instruction) -> None:
     """mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {d}, {a}, {b}, {c};"""
-    shape = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", i.parts[3])
     of_result, *types = i.parts[-4:]
-    if shape is None or i.parts[4:-4] not in (("row", "col"), ("row", "col", "satfinite")):
+    if i.parts[4:-4] not in (("row", "col"), ("row", "col", "satfinite")):
         raise UnreadError
-    given = [
-        [w.read(one, _OF_FRAGMENTS.get(kind, "i32")) for one in elements_of(operand)]
-        for operand, kind in zip(i.operands[1:], types, strict=True)
-    ]
-    made = [_OF_FRAGMENTS.get(of_result, "i32")] * len(elements_of(i.operands[0]))
+    m, n, k = _sizes(i.parts[3])
+    target, *factors = i.operands
+    given = [_read_fragment(w, *each) for each in zip(factors, types, strict=True)]
     bound = "satfinite" if "satfinite" in i.parts else "wrapped"
-    overflow = (
-        f"intOverflowBehavior = #nvvm.mma_int_overflow<{bound}>, " if of_result == "s32" else ""
-    )
-    m, n, k = shape.groups()
+    overflow = f"intOverflowBehavior = #nvvm.mma_int_overflow<{bound}>, " * (of_result == "s32")
+    made = _fragment(target, of_result)
     (product,) = w.op_of_groups(
         "nvvm.mma.sync",
         given,
         f"{overflow}layoutA = #nvvm.mma_layout<row>, layoutB = #nvvm.mma_layout<col>, "
         f"multiplicandAPtxType = #nvvm.mma_type<{types[0]}>, multiplicandBPtxType = #nvvm.mma_type<{types[1]}>, "
         f"shape = #nvvm.shape<m = {m}, n = {n}, k = {k}>",
-        (f"!llvm.struct<({', '.join(made)})>",),
+        (struct_of(made),),
     )
-    w.assign_all(elements_of(i.operands[0]), _members(w, product, made))
+    w.assign_all(elements_of(target), w.members(product, made))
 
 
 # Elements of tiles for which NVVM has an op.
@@ -1189,10 +1159,9 @@ _OF_TILES = ("f16", "tf32", "f32", "s8", "u8", "s32")
 
 def _tile(i: Instruction) -> tuple[str, str]:
     """The type of the elements, and the shape and layout, of wmma.load and wmma.store."""
-    kind, shape = i.parts[-1], re.fullmatch(r"m(\d+)n(\d+)k(\d+)", i.parts[6])
-    if kind not in _OF_TILES or shape is None:
+    kind, (m, n, k) = i.parts[-1], _sizes(i.parts[6])
+    if kind not in _OF_TILES:
         raise UnreadError
-    m, n, k = shape.groups()
     given = f"eltype = #nvvm.mma_type<{kind}>, layout = #nvvm.mma_layout<{i.parts[5]}>"
     return kind, f"{given}, m = {m} : i32, n = {n} : i32, k = {k} : i32"
 
@@ -1202,14 +1171,10 @@ def _load_tile(w: FunctionWriter, i: Instruction) -> None:
     """wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {r, …}, [address], stride;"""
     target, address, stride = i.operands
     kind, tile = _tile(i)
-    kinds = [_OF_FRAGMENTS.get(kind, "i32")] * len(elements_of(target))
-    loaded = w.make(
-        "nvvm.wmma.load",
-        (w.pointer(address, _space(i)), w.read(stride, "i32")),
-        f"!llvm.struct<({', '.join(kinds)})>",
-        f"{tile}, frag = #nvvm.mma_frag<{i.parts[2]}>",
-    )
-    w.assign_all(elements_of(target), _members(w, loaded, kinds))
+    operands = (w.pointer(address, _space(i)), w.read(stride, "i32"))
+    properties = f"{tile}, frag = #nvvm.mma_frag<{i.parts[2]}>"
+    loaded = w.parts("nvvm.wmma.load", operands, _fragment(target, kind), properties)
+    w.assign_all(elements_of(target), loaded)
 
 
 @_row(EFFECTS, "wmma.store")
@@ -1217,36 +1182,31 @@ def _store_tile(w: FunctionWriter, i: Instruction) -> None:
     """wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [address], {r, …}, stride;"""
     address, source, stride = i.operands
     kind, tile = _tile(i)
-    values = [w.read(one, _OF_FRAGMENTS.get(kind, "i32")) for one in elements_of(source)]
+    values = _read_fragment(w, source, kind)
     w.op("nvvm.wmma.store", (w.pointer(address, _space(i)), *values, w.read(stride, "i32")), tile)
 
 
 @_row(VALUES, "wmma.mma")
 def _product_of_tiles(w: FunctionWriter, i: Instruction) -> None:
     """wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {d}, {a}, {b}, {c}; of f16, whose type is not said"""
-    shape = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", i.parts[6])
+    m, n, k = _sizes(i.parts[6])
     types = [part for part in i.parts[7:] if part != "satfinite"]
-    if shape is None or len(types) not in (2, 4) or not {*types} <= {*_OF_TILES}:
+    if not {*types} <= {*_OF_TILES}:
         raise UnreadError
-    of_result, of_a, of_b, of_sums = (
-        types if len(types) == 4 else (types[0], "f16", "f16", types[1])
-    )
-    given = [
-        w.read(one, _OF_FRAGMENTS.get(kind, "i32"))
-        for operand, kind in zip(i.operands[1:], (of_a, of_b, of_sums), strict=True)
-        for one in elements_of(operand)
-    ]
-    made = [_OF_FRAGMENTS.get(of_result, "i32")] * len(elements_of(i.operands[0]))
-    m, n, k = shape.groups()
-    product = w.make(
+    of_result, *factors, of_sums = types
+    of_a, of_b = factors or ("f16", "f16")
+    target, *rest = i.operands
+    kinds = zip(rest, (of_a, of_b, of_sums), strict=True)
+    given = [value for each in kinds for value in _read_fragment(w, *each)]
+    product = w.parts(
         "nvvm.wmma.mma",
         given,
-        f"!llvm.struct<({', '.join(made)})>",
+        _fragment(target, of_result),
         f"layoutA = #nvvm.mma_layout<{i.parts[4]}>, layoutB = #nvvm.mma_layout<{i.parts[5]}>, "
         f"eltypeA = #nvvm.mma_type<{of_a}>, eltypeB = #nvvm.mma_type<{of_result}>, "
         f"m = {m} : i32, n = {n} : i32, k = {k} : i32",
     )
-    w.assign_all(elements_of(i.operands[0]), _members(w, product, made))
+    w.assign_all(elements_of(target), product)
 
 
 @_row(EFFECTS, "wgmma.mma_async")
@@ -1257,30 +1217,30 @@ def _product_of_matrices(w: FunctionWriter, i: Instruction) -> None:
     of_sums, of_a, of_b = i.parts[i.parts.index(shape) + 1 :][:3]
     if of_a not in _OF_FACTORS:
         raise UnreadError
-    rows, columns, depth = (
-        int(number) for number in shape.replace("m", "").replace("n", " ").replace("k", " ").split()
-    )
+    m, n, k = _sizes(shape)
     bank = w.bank_of((sums,))
     # Products of integers have no signs.
     signs = [w.integer(one) for one in scales] or [1, 1]
     # Types of other than 16 bits say nothing: both operands go on along k, which is row by row for the left one. So do
     # registers.
-    left, right = (0, *signs[2:], 0)[:2] if isinstance(a, Vector) else signs[2:4] or (0, 0)
-    if isinstance(a, Vector):
-        held = w.bank_of((a,))
-        factors = _members(w, w.sums(held), [held.kind] * len(held.names))
-    else:
-        factors = [w.read(a, "i64")]
+    held = w.bank_of((a,)) if isinstance(a, Vector) else None
+    left, right = (0, *signs[2:], 0)[:2] if held else signs[2:4] or (0, 0)
+    factors = w.members(w.sums(held), held.kinds) if held else [w.read(a, "i64")]
     factors.append(w.read(b, "i64"))
 
     def add(kept: bool) -> None:
         form = ProductForm(
-            *(rows, columns, depth, (of_a, of_b), of_sums, kept),
+            m,
+            n,
+            k,
+            (of_a, of_b),
+            of_sums,
+            kept,
             negated=(signs[0] < 0, signs[1] < 0),
             by_k=(not left, not right),
             saturates=False,
         )
-        write = _assembled_product if len(factors) > 2 else _described_product
+        write = _assembled_product if held else _described_product
         w.keep_sums(bank, write(w, bank, form, factors))
 
     if not isinstance(scale_d, Register):
@@ -1320,7 +1280,7 @@ def _assembled_product(
 ) -> Value:
     """The left one stands in registers."""
     text, constraints = assembled(form, len(bank.names), bank.kind)
-    sums = _members(w, w.sums(bank), [bank.kind] * len(bank.names))
+    sums = w.members(w.sums(bank), bank.kinds)
     properties = f'asm_string = "{text}", constraints = "{constraints}", has_side_effects'
     return w.make(INLINE_ASSEMBLY, (*sums, *factors), bank.type, properties)
 
@@ -1328,37 +1288,10 @@ def _assembled_product(
 # Tensor memory ------------------------------------------------------------------------------------
 
 
-def _group(i: Instruction, name: str = "group") -> str:
-    (blocks,) = (part[-1] for part in i.parts if part.startswith("cta_group::"))
-    return f"{name} = #nvvm.cta_group<cta_{blocks}>"
-
-
 def _tensor_modifiers(i: Instruction, *allowed: str) -> None:
     """Refuse modifiers that a row does not read; `allowed` are beginnings."""
-    known = ("cta_group::", "sync", "aligned", "b32", "b64", *allowed)
-    if any(not part.startswith(known) for part in i.parts[2:]):
+    if any(not part.startswith((*_OF_TENSORS, *allowed)) for part in i.parts[2:]):
         raise UnreadError
-
-
-@_row(EFFECTS, "tcgen05.alloc")
-def _take_columns(w: FunctionWriter, i: Instruction) -> None:
-    """tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [place], 128;"""
-    _tensor_modifiers(i, "shared::cta")
-    place, columns = i.operands
-    w.op("nvvm.tcgen05.alloc", (w.pointer(place, _space(i)), w.read(columns, "i32")), _group(i))
-
-
-@_row(EFFECTS, "tcgen05.dealloc")
-def _give_columns_back(w: FunctionWriter, i: Instruction) -> None:
-    _tensor_modifiers(i)
-    address, columns = i.operands
-    operands = (w.read(address, pointer_type("tensor")), w.read(columns, "i32"))
-    w.op("nvvm.tcgen05.dealloc", operands, _group(i))
-
-
-@_row(EFFECTS, "tcgen05.relinquish_alloc_permit")
-def _take_no_more_columns(w: FunctionWriter, i: Instruction) -> None:
-    w.op("nvvm.tcgen05.relinquish_alloc_permit", (), _group(i))
 
 
 _OF_SHAPES = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
@@ -1399,7 +1332,7 @@ def _store_tensor(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.tcgen05.st", operands, properties)
 
 
-@_row(EFFECTS, "tcgen05.wait::ld", "tcgen05.wait::st")
+@_row(EFFECTS, "tcgen05.wait::ld tcgen05.wait::st")
 def _wait_for_tensor(w: FunctionWriter, i: Instruction) -> None:
     loads = i.parts[1] == "wait::ld"
     kind = "load" if loads else "store"
@@ -1408,12 +1341,8 @@ def _wait_for_tensor(w: FunctionWriter, i: Instruction) -> None:
         w.land()
 
 
-_SCALED = {
-    "scale_vec::2X": "block32",
-    "scale_vec::4X": "block16",
-    "block16": "block16",
-    "block32": "block32",
-}
+_SCALED = {"scale_vec::2X": "block32", "scale_vec::4X": "block16",
+           "block16": "block16", "block32": "block32"}  # fmt: skip
 
 
 @_row(EFFECTS, "tcgen05.mma")
@@ -1421,9 +1350,8 @@ def _tensor_product(w: FunctionWriter, i: Instruction) -> None:
     """tcgen05.mma.cta_group::1.kind::f16 [d], a, b, instruction, {lanes left out}, adds;
     tcgen05.mma.sp.… [d], a, b, [metadata], instruction, …; tcgen05.mma.….block_scale… instruction, [of a], [of b], adds;
     tcgen05.mma.ws.… adds, columns of zeros;"""
-    _tensor_modifiers(
-        i, "kind::", "collector::", "ashift", "sp", "ws", "block_scale", *_SCALED, "scale_vec::1X"
-    )
+    known = ("kind::", "collector::", "ashift", "sp", "ws", "block_scale", *_SCALED, "scale_vec::1X")  # fmt: skip
+    _tensor_modifiers(i, *known)
     target, a, b, *rest = i.operands
     kind = next(part[6:] for part in i.parts if part.startswith("kind::"))
     sparse, by_warp, scaled = (part in i.parts for part in ("sp", "ws", "block_scale"))
@@ -1443,21 +1371,19 @@ def _tensor_product(w: FunctionWriter, i: Instruction) -> None:
         *(w.read(b, "i64"), instruction, w.read(adds, "i1"), *metadata, *scales, *last, *left_out),
     ]
     properties = [
-        f"collectorOp = #nvvm.tcgen05_mma_collectorop<{use}>, kind = #nvvm.tcgen05_mma_kind<{kind}>"
+        f"collectorOp = #nvvm.tcgen05_mma_collectorop<{use}>",
+        f"kind = #nvvm.tcgen05_mma_kind<{kind}>",
     ]
-    if by_warp:
-        properties.append(f"collectorBBuffer = #nvvm.tcgen05_mma_collectorb<{buffer}>")
-    else:
-        properties.append(_group(i, "ctaGroup"))
+    filled = f"collectorBBuffer = #nvvm.tcgen05_mma_collectorb<{buffer}>"
+    properties.append(filled if by_warp else _group(i, "ctaGroup"))
     if scaled:
         # Of each kind one is the only one, or that which is meant without a word (PTX ISA, tcgen05.mma: .scale_vec).
-        given = next((_SCALED[part] for part in i.parts if part in _SCALED), "default")
+        given = _SCALED.get(_one_of(i, _SCALED), "default")
         properties.append(f"blockScale = #nvvm.tcgen05_mma_block_scale<{given}>")
     elif not by_warp:
         sizes = [1] * (5 + sparse) + [len(last), len(left_out)]
         properties.append(f"operandSegmentSizes = array<i32: {', '.join(map(str, sizes))}>")
-    if "ashift" in i.parts:
-        properties.append("aShift")
+    properties += ["aShift"] * ("ashift" in i.parts)
     form = ".ws" * by_warp + ".sp" * sparse + ".block_scale" * scaled
     w.op(f"nvvm.tcgen05.mma{form}", operands, ", ".join(properties))
 
@@ -1487,12 +1413,6 @@ def _copy_to_tensor(w: FunctionWriter, i: Instruction) -> None:
     w.op("nvvm.tcgen05.cp", operands, ", ".join(properties))
 
 
-@_row(EFFECTS, "tcgen05.shift")
-def _shift_tensor(w: FunctionWriter, i: Instruction) -> None:
-    _tensor_modifiers(i, "down")
-    w.op("nvvm.tcgen05.shift", (w.pointer(i.operands[0], "tensor"),), _group(i))
-
-
 # Others -----------------------------------------------------------------------------------------
 
 
@@ -1514,30 +1434,14 @@ def _call(w: FunctionWriter, i: Instruction) -> None:
 
 def _kind_of_result(w: FunctionWriter, operand: Register | Symbol) -> str:
     if isinstance(operand, Register):
-        return storage_type(TYPES[w.kernel.registers[operand.name]])
+        return w.kind_of(operand.name)
     size = next(one.size for one in w.kernel.variables if one.name == operand.name)
     if size not in (2, 4, 8):
         raise UnreadError
     return f"i{8 * size}"
 
 
-@_row(EFFECTS, "setmaxnreg")
-def _registers(w: FunctionWriter, i: Instruction) -> None:
-    action = "increase" if "inc" in i.parts else "decrease"
-    count = w.integer(i.operands[0])
-    properties = f"action = #nvvm<action {action}>, regCount = {count} : i32"
-    w.op("nvvm.setmaxregister", (), properties)
-
-
-@_row(
-    EFFECTS,
-    "prefetch",
-    "prefetchu",
-    "applypriority",
-    "nanosleep",
-    "pmevent",
-    "cp.async.bulk.prefetch",
-)
+@_row(EFFECTS, "prefetch prefetchu applypriority nanosleep pmevent cp.async.bulk.prefetch")
 def _advice(w: FunctionWriter, i: Instruction) -> None:
     """Advice to caches and to the scheduler: no memory changes, nobody waits."""
 
@@ -1560,19 +1464,18 @@ _CONSTRAINTS = {"i1": "b", "i8": "h", "i16": "h", "f16": "h", "bf16": "h", "i32"
 
 def write_assembly(w: FunctionWriter, i: Instruction, effects: bool) -> None:
     """Keep an instruction as inline assembly: registers that come first are its results."""
-    results: list[Register] = []
-    if i.operands and not isinstance(i.operands[0], Address):
-        results = [one for one in registers_of(i.operands[:1]) if one.name in w.kernel.registers]
-    rest = registers_of(i.operands[bool(results) :])
-    given = [one for one in rest if one.name in w.kernel.registers]
-    kinds = [storage_type(TYPES[w.kernel.registers[one.name]]) for one in results]
-    values = [
-        w.read(Register(one.name), storage_type(TYPES[w.kernel.registers[one.name]]))
-        for one in given
-    ]
+
+    def declared(operands: Iterable[Operand]) -> list[Register]:
+        return [one for one in registers_of(operands) if one.name in w.kernel.registers]
+
+    first = i.operands[:1]
+    results = [] if first and isinstance(first[0], Address) else declared(first)
+    given = declared(i.operands[bool(results) :])
+    values = [w.read(Register(one.name), w.kind_of(one.name)) for one in given]
     text = _text(i)
     if i.guard is not None and not effects:
         text = text[text.index(i.opcode) :]
+    kinds = [w.kind_of(one.name) for one in results]
     w.assign_all(results, write_assembled(w, text, kinds, values, effects))
 
 
@@ -1584,13 +1487,11 @@ def write_assembled(
     w: FunctionWriter, text: str, kinds: list[str], values: list[Value], effects: bool = True
 ) -> list[Value]:
     """Write inline assembly, whose results are of these kinds."""
-    whole = kinds[0] if len(kinds) == 1 else f"!llvm.struct<({', '.join(kinds)})>"
-    constraints = [f"={_CONSTRAINTS[kind]}" for kind in kinds]
-    constraints += [
-        "l" if value.type.startswith("!llvm.ptr") else _CONSTRAINTS[value.type] for value in values
-    ]
-    properties = f'asm_string = "{text}", constraints = "{",".join(constraints)}"'
-    if effects:
-        properties += ", has_side_effects"
-    made = w.op(INLINE_ASSEMBLY, values, properties, (whole,) if kinds else ())
-    return _members(w, made[0], kinds) if kinds else []
+    given = ["l" if one.type.startswith("!llvm.ptr") else _CONSTRAINTS[one.type] for one in values]
+    constraints = ",".join([*(f"={_CONSTRAINTS[kind]}" for kind in kinds), *given])
+    properties = f'asm_string = "{text}", constraints = "{constraints}"'
+    properties += ", has_side_effects" * effects
+    if kinds:
+        return w.parts(INLINE_ASSEMBLY, values, kinds, properties)
+    w.op(INLINE_ASSEMBLY, values, properties)
+    return []

@@ -173,6 +173,10 @@ ROWS = {
     "barrier.cta.arrive": ("barrier.cta.arrive 1, 64", "nvvm.barrier.arrive"),
     "bar.warp.sync": ("bar.warp.sync -1", "nvvm.bar.warp.sync"),
     "barrier.cluster.arrive": ("barrier.cluster.arrive.aligned", "nvvm.cluster.arrive"),
+    "barrier.cluster.arrive.relaxed": (
+        "barrier.cluster.arrive.relaxed.aligned",
+        "nvvm.cluster.arrive.relaxed",
+    ),
     "barrier.cluster.wait": ("barrier.cluster.wait.aligned", "nvvm.cluster.wait"),
     "cp.async.ca": ("cp.async.ca.shared.global [%r2], [%d1], 4, %r1", "nvvm.cp.async.shared.global"),
     "cp.async.cg": ("cp.async.cg.shared.global.L2::128B [%r2], [%d1], 16", "nvvm.cp.async.shared.global"),
