@@ -32,6 +32,7 @@ from mlir_async_pipe.ptx.syntax import (
     Symbol,
     Variable,
     Vector,
+    no_ptx,
 )
 from mlir_async_pipe.session.diagnostics import InputError
 
@@ -107,11 +108,10 @@ class _Inliner:
             self.whole.branch_targets[names[label]] = moved
         given, results = _arguments(call)
         if (len(given), len(results)) != (len(function.parameters), len(function.results)):
-            raise InputError(
+            raise no_ptx(
                 f"'{function.name}' has {len(function.parameters)} parameters and {len(function.results)} results, "
                 f"the call {len(given)} and {len(results)}",
-                code="parse-error",
-                at=call.place,
+                call.place,
             )
         if call.guard is not None:
             unless = replace(call.guard, negated=not call.guard.negated)

@@ -29,8 +29,9 @@ from mlir_async_pipe.ptx.syntax import (
     Register,
     Symbol,
     Vector,
+    no_ptx,
 )
-from mlir_async_pipe.session.diagnostics import InputError, Place
+from mlir_async_pipe.session.diagnostics import Place
 
 TYPES = {
     **{f"{sign}{bits}": f"i{bits}" for sign in "bus" for bits in (8, 16, 32, 64, 128)},
@@ -350,10 +351,8 @@ class FunctionWriter:
             return self._held(register.name)
         special = SPECIAL.fullmatch(register.name)
         if special is None:
-            raise InputError(
-                f"'{register.name}' is no register that is declared, or that PTX has",
-                code="parse-error",
-                at=self.place,
+            raise no_ptx(
+                f"'{register.name}' is no register that is declared, or that PTX has", self.place
             )
         name = register.name[1:]
         width = "i64" if name.endswith("64") or name in ("globaltimer", "gridid") else "i32"
@@ -425,9 +424,7 @@ class FunctionWriter:
             pointer = self.storage[symbol.name]
         else:
             if symbol.name not in self.names:
-                raise InputError(
-                    f"'{symbol.name}' is declared nowhere", code="parse-error", at=self.place
-                )
+                raise no_ptx(f"'{symbol.name}' is declared nowhere", self.place)
             space = self.names[symbol.name]
             pointer = self.make(
                 "llvm.mlir.addressof",
@@ -511,9 +508,7 @@ class FunctionWriter:
         if operand.name == "_":
             return
         if operand.name not in self.kernel.registers:
-            raise InputError(
-                f"'{operand.name}' is declared nowhere", code="parse-error", at=self.place
-            )
+            raise no_ptx(f"'{operand.name}' is declared nowhere", self.place)
         if operand.name in self.loading:
             # Who writes it does not wait for the load: that is found as a use of what is in flight.
             self._take(operand.name)

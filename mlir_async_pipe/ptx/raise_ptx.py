@@ -49,9 +49,10 @@ from mlir_async_pipe.ptx.syntax import (
     Symbol,
     Variable,
     Vector,
+    no_ptx,
     read,
 )
-from mlir_async_pipe.session.diagnostics import InputError, UsageError
+from mlir_async_pipe.session.diagnostics import UsageError
 
 
 def raise_ptx(text: str, context: Any, file: str = "-") -> Any:
@@ -140,9 +141,7 @@ def declare_registers(w: FunctionWriter) -> None:
         w.storage |= dict.fromkeys(bank.names, variable)
     for name, kind in w.kernel.registers.items():
         if kind not in TYPES:
-            raise InputError(
-                f"registers of type .{kind} are not read", code="parse-error", at=w.kernel.place
-            )
+            raise no_ptx(f"registers of type .{kind} are not read", w.kernel.place)
         if name not in w.storage:
             of = storage_type(TYPES[kind])
             w.storage[name] = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {of}")
@@ -318,9 +317,7 @@ class PtxBody:
             self.w.op("llvm.return")
         for name, block in self.blocks.items():
             if f"^{block}:" not in self.w.lines:
-                raise InputError(
-                    f"there is no label '{name}'", code="parse-error", at=self.w.kernel.place
-                )
+                raise no_ptx(f"there is no label '{name}'", self.w.kernel.place)
 
     def wait_loop(
         self, items: list[Instruction | Label], at: int
@@ -437,9 +434,7 @@ class PtxBody:
         index, table = i.operands
         labels = w.kernel.branch_targets.get(table.name if isinstance(table, Symbol) else "")
         if not labels or i.guard is not None:
-            raise InputError(
-                "the targets of this branch are declared nowhere", code="parse-error", at=i.place
-            )
+            raise no_ptx("the targets of this branch are declared nowhere", i.place)
         blocks = [self.block_of(label) for label in labels]
         value = w.read(index, "i32")
         cases = ", ".join(map(str, range(1, len(blocks))))

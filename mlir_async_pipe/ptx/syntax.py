@@ -147,6 +147,11 @@ class PtxFile:
     functions: dict[str, PtxEntry] = field(default_factory=dict)
 
 
+def no_ptx(why: str, at: Place | None) -> InputError:
+    """The error that a text is no PTX, or no PTX that is read."""
+    return InputError(why, code="parse-error", at=at)
+
+
 @dataclass(frozen=True)
 class _Token:
     text: str
@@ -211,7 +216,7 @@ class _Reader:
         found = self.next
         if (expected and found != expected) or not found:
             wanted = f"expected '{expected}', found" if expected else "unexpected"
-            raise InputError(f"{wanted} {repr(found) if found else 'the end of the file'}", code="parse-error", at=self.place())  # fmt: skip
+            raise no_ptx(f"{wanted} {repr(found) if found else 'the end of the file'}", self.place())  # fmt: skip
         self.at += 1
         return found
 
@@ -228,9 +233,7 @@ class _Reader:
         try:
             return sign * int(text.rstrip("U"), 0)
         except ValueError:
-            raise InputError(
-                f"expected a number, found '{text}'", code="parse-error", at=at
-            ) from None
+            raise no_ptx(f"expected a number, found '{text}'", at) from None
 
     def numbers(self) -> tuple[int, ...]:
         found = [self.number()]
@@ -254,11 +257,7 @@ class _Reader:
     def module(self) -> PtxFile:
         source = PtxFile([], [])
         if self.next not in (".version", ""):
-            raise InputError(
-                f"PTX begins with '.version', not with '{self.next}'",
-                code="parse-error",
-                at=self.place(),
-            )
+            raise no_ptx(f"PTX begins with '.version', not with '{self.next}'", self.place())
         while self.next:
             directive = self.take()
             if directive in (".version", ".target"):
@@ -285,10 +284,8 @@ class _Reader:
                 self.skip_to(";")
             elif directive not in _LINKAGE:
                 self.at -= 1
-                raise InputError(
-                    f"'{directive}' is no directive of a module that is known here",
-                    code="parse-error",
-                    at=self.place(),
+                raise no_ptx(
+                    f"'{directive}' is no directive of a module that is known here", self.place()
                 )
         return source
 
@@ -512,7 +509,7 @@ class _Reader:
     def address(self) -> Address:
         base = self.single()
         if not isinstance(base, Register | Symbol | Number):
-            raise InputError("an address begins with a register or a name", code="parse-error", at=self.place())  # fmt: skip
+            raise no_ptx("an address begins with a register or a name", self.place())  # fmt: skip
         offset = self.number() if self.taken("+") else -self.number() if self.taken("-") else 0
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), base.offset + offset

@@ -12,9 +12,9 @@ from __future__ import annotations
 from mlir_async_pipe.session import plugins
 from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS, INTRINSIC_ROWS
 from mlir_async_pipe.vocabulary.mbarrier_ops import PHASE_ROWS
-from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS
+from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, VIEW_OPS  # noqa: F401
 from mlir_async_pipe.vocabulary.memory_ops import MEMORY_ROWS, VENDOR_ROWS
-from mlir_async_pipe.vocabulary.op_table import (
+from mlir_async_pipe.vocabulary.op_table import (  # noqa: F401
     ROWS,
     Access,
     accesses,
@@ -43,42 +43,8 @@ from mlir_async_pipe.vocabulary.op_table import (
 )
 from mlir_async_pipe.vocabulary.ptx_rows import PTX_ROWS
 from mlir_async_pipe.vocabulary.pure_ops import OPAQUE_ROWS, PURE_ROWS
-from mlir_async_pipe.vocabulary.rows import AccessKind, Queue, Row, WaitRule
+from mlir_async_pipe.vocabulary.rows import AccessKind, Queue, Row, WaitRule  # noqa: F401
 from mlir_async_pipe.vocabulary.tensor_memory import TENSOR_ROWS
-
-__all__ = [
-    "ALLOCATION_OPS",
-    "ROWS",
-    "VIEW_OPS",
-    "Access",
-    "AccessKind",
-    "Queue",
-    "Row",
-    "WaitRule",
-    "accesses",
-    "flag_order",
-    "given_count",
-    "groups_of",
-    "has_only_a_count",
-    "is_barrier",
-    "is_partial_barrier",
-    "is_pure",
-    "is_store",
-    "is_unseen_copy",
-    "is_wait_name",
-    "meets_cluster",
-    "meets_whole_warp",
-    "named_row",
-    "opaque_of",
-    "operand_groups",
-    "order_of",
-    "queue_of",
-    "row_of",
-    "set_count",
-    "shows_writes",
-    "tensor_use",
-    "use_of",
-]
 
 # A row of another package is there for every analysis, as one of ours is.
 _OTHERS = [row for entry in plugins.entries("vocabulary").values() for row in entry.load()]

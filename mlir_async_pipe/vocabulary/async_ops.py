@@ -73,34 +73,9 @@ def always(op: Any) -> bool:
     return True
 
 
-def has_async_attribute(op: Any) -> bool:
-    """`amdgpu.gather_to_lds` without `async` is tracked by the compiler: synchronous."""
-    return "async" in op.attributes
-
-
 def read_or_full(op: Any) -> Literal["full", "read"]:
     """Bulk waits with `read` promise only that the source may be reused."""
     return "read" if "read" in op.attributes else "full"
-
-
-def whole_source(op: Any) -> None:
-    """No operand says that less is read than is written."""
-    return None
-
-
-def limited_elements(op: Any) -> Any:
-    """`srcElements`, after which a copy writes zeros."""
-    return op.operands[-1] if size_of_last_group(op) else None
-
-
-def limited_bytes(op: Any) -> Any:
-    """`cpSize`, after which a copy writes zeros."""
-    return op.operands[2] if len(op.operands) > 2 else None
-
-
-def copied_alignment(op: Any) -> int:
-    """cp.async: both addresses are multiples of what is copied (PTX ISA)."""
-    return integer_attribute(op, "size") or 1
 
 
 def copy(
@@ -112,11 +87,11 @@ def copy(
     source_indices: str = "source_indices",
     destination_indices: str = "destination_indices",
     over_lanes: bool = False,
-    limit: Callable[[Any], Any] = whole_source,
+    limit: Callable[[Any], Any] = lambda op: None,
     **more: Any,
 ) -> Row:
     """A row that reads `source` and writes `destination` between issue and completion. Of the source it
-    reads no more than the operand `limit` says, if there is one."""
+    reads no more than the operand `limit` says, if there is one, and writes zeros after that."""
 
     def read(op: Any) -> tuple[int, ...] | None:
         given, most = limit(op), extent(op)
@@ -139,12 +114,14 @@ def copy(
     return Row(op, operands, rules, queue, **{"asynchronous": always, "counter": counter, **more})
 
 
+_BY_POINTER: dict[str, Any] = {"source_indices": "", "destination_indices": ""}
+
+
 def pointer_copy(
     op: str, operands: tuple[str, ...], queue: Queue, size: str | int, **options: Any
 ) -> Row:
     """A copy between two pointers without subscripts; `size` is an attribute or bytes."""
-    without: dict[str, Any] = {"source_indices": "", "destination_indices": ""}
-    return copy(op, operands, queue, bytes_at(size), **without, **options)
+    return copy(op, operands, queue, bytes_at(size), **_BY_POINTER, **options)
 
 
 def _tile_store(op: str, *operands: str, adds: bool = False) -> Row:
@@ -178,7 +155,8 @@ NVIDIA_ROWS = (
         CP_ASYNC,
         neighbours("dstElements"),
         token=True,
-        limit=limited_elements,
+        # `srcElements`.
+        limit=lambda op: op.operands[-1] if size_of_last_group(op) else None,
     ),
     Row(
         "nvgpu.device_async_create_group", ("tokens*",), queue=CP_ASYNC, commits="group", token=True
@@ -189,8 +167,10 @@ NVIDIA_ROWS = (
         ("destination", "source", "bytes?"),
         CP_ASYNC,
         "size",
-        limit=limited_bytes,
-        alignment=copied_alignment,
+        # `cpSize`.
+        limit=lambda op: op.operands[2] if len(op.operands) > 2 else None,
+        # Both addresses are multiples of what is copied (PTX ISA, cp.async).
+        alignment=lambda op: integer_attribute(op, "size") or 1,
     ),
     Row("nvvm.cp.async.commit.group", queue=CP_ASYNC, commits="group"),
     Row("nvvm.cp.async.wait.group", queue=CP_ASYNC, wait=WaitRule("count", "n", 32)),
@@ -235,14 +215,19 @@ NVIDIA_ROWS = (
     _warpgroup("nvvm.wgmma.wait.group.sync.aligned", wait=WaitRule("count", "group", 64)),
 )
 
+# Copies of each lane by addresses of its own, of so many bits.
+_BETWEEN_LANES = (
+    ("global.load.async.to.lds", ("source", "destination")),
+    ("global.store.async.from.lds", ("destination", "source")),
+)
+_BITS = (8, 32, 64, 128)
 # From global memory to the wave's stretch of LDS.
 _BUFFER_COPY = copy(
     "rocdl.raw.ptr.buffer.load.async.lds",
     ("source", "destination", "size", "offset", "scalar_offset", "moved", "aux"),
     ASYNC_LDS,
     bytes_given(5),
-    source_indices="",
-    destination_indices="",
+    **_BY_POINTER,
     over_lanes=True,
 )
 _WAVE_COPIES = (
@@ -262,7 +247,8 @@ AMD_ROWS = (
         ("source", "source_indices*", "destination", "destination_indices*"),
         ASYNC_LDS,
         transfer_type,
-        asynchronous=has_async_attribute,
+        # Without it the compiler tracks the copy: it is synchronous.
+        asynchronous=lambda op: "async" in op.attributes,
         over_lanes=True,
         async_attribute="async",
     ),
@@ -280,12 +266,9 @@ AMD_ROWS = (
         for row in _WAVE_COPIES
     ),
     *(
-        pointer_copy(f"rocdl.global.{name}.b{bits}", ends, ASYNC_LDS, bits // 8)
-        for bits in (8, 32, 64, 128)
-        for name, ends in (
-            ("load.async.to.lds", ("source", "destination")),
-            ("store.async.from.lds", ("destination", "source")),
-        )
+        pointer_copy(f"rocdl.{name}.b{bits}", ends, ASYNC_LDS, bits // 8)
+        for bits in _BITS
+        for name, ends in _BETWEEN_LANES
     ),
     Row("rocdl.asyncmark", queue=ASYNC_LDS, commits="group"),
     Row("rocdl.wait.asyncmark", queue=ASYNC_LDS, wait=WaitRule("count", "count", 16)),
@@ -390,75 +373,55 @@ def no_group(ip: Any, loc: Any) -> Any:
     return create(cast, [zero], [token], ip=ip, loc=loc).results[0]
 
 
-_BITS = (8, 32, 64, 128)
-
-
 def _called(
-    intrinsic: str, op: str, operands: tuple[str, ...] = (), extent: Extent | None = None
+    prefix: str,
+    dialect: str,
+    name: str,
+    operands: tuple[str, ...] = (),
+    extent: Extent | None = None,
 ) -> Row:
-    """The row of `op` for the call of an intrinsic: its `operands`, what a copy covers, and the
+    """The row of an op for the call of an intrinsic: its `operands`, what a copy covers, and the
     count of a wait in operand 0."""
-    row = {**ASYNC_ROWS, **VENDOR_ROWS}[op]
+    row = {**ASYNC_ROWS, **VENDOR_ROWS}[dialect + name]
     rules = row.accesses
     if extent is not None:
         rules = tuple(replace(rule, extent=extent) for rule in rules)
     wait = None if row.wait is None else replace(row.wait, operand=0)
-    return replace(row, op=intrinsic, operands=operands or row.operands, accesses=rules, wait=wait)
+    return replace(row, op=prefix + name, operands=operands or row.operands, accesses=rules, wait=wait)  # fmt: skip
 
 
 _ENDS = ("source", "destination")
-_WAVE_COPY = (*_ENDS, "size", "offset", "aux")
-_LANE_COPY = (*_ENDS, "offset", "aux")
+_AS_THEIR_OPS = (
+    "raw.ptr.buffer.load.async.lds raw.ptr.buffer.load.lds asyncmark wait.asyncmark s.wait.asynccnt "
+    "s.wait.tensorcnt s.barrier tensor.load.to.lds tensor.store.from.lds"
+)
+_rocdl = partial(_called, "llvm.amdgcn.", "rocdl.")
 
 INTRINSIC_ROWS = {
     row.op: row
     for row in (
         *BARRIER_INTRINSICS,
         *(
-            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}", _WAVE_COPY, bytes_given(3))
-            for copied in ("load.{}to.lds", "global.load.{}lds")
-            for name in (copied.format("async."), copied.format(""))
+            _rocdl(name, (*_ENDS, "size", "offset", "aux"), bytes_given(3))
+            for between in ("async.", "")
+            for name in (f"load.{between}to.lds", f"global.load.{between}lds")
         ),
+        *map(_rocdl, _AS_THEIR_OPS.split()),
         *(
-            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}")
-            for name in ("raw.ptr.buffer.load.async.lds", "raw.ptr.buffer.load.lds")
-        ),
-        *(
-            _called(
-                f"llvm.amdgcn.{name}.b{bits}",
-                f"rocdl.{name}.b{bits}",
-                operands,
-                bytes_given(2, bits // 8),
-            )
+            _rocdl(f"{name}.b{bits}", (*ends, "offset", "aux"), bytes_given(2, bits // 8))
             for bits in _BITS
-            for name, operands in (
-                ("global.load.async.to.lds", _LANE_COPY),
-                ("global.store.async.from.lds", ("destination", "source", "offset", "aux")),
-            )
+            for name, ends in _BETWEEN_LANES
         ),
         *(
-            _called(f"llvm.amdgcn.{name}", f"rocdl.{name}")
-            for name in (
-                "asyncmark",
-                "wait.asyncmark",
-                "s.wait.asynccnt",
-                "s.wait.tensorcnt",
-                "s.barrier",
-                "tensor.load.to.lds",
-                "tensor.store.from.lds",
-            )
-        ),
-        *(
-            _called(f"llvm.nvvm.{name}", f"nvvm.{name}")
+            _called("llvm.nvvm.", "nvvm.", name)
             for name in ("cp.async.commit.group", "cp.async.wait.group")
         ),
         *(
-            _called(
-                f"llvm.nvvm.cp.async.{cache_kind}.shared.global.{size}{sized}",
-                "nvvm.cp.async.shared.global",
-                extent=bytes_of(size),
+            replace(
+                _called("llvm.nvvm.", "nvvm.", "cp.async.shared.global", extent=bytes_of(size)),
+                op=f"llvm.nvvm.cp.async.{cache}.shared.global.{size}{sized}",
             )
-            for cache_kind, sizes in (("ca", (4, 8, 16)), ("cg", (16,)))
+            for cache, sizes in (("ca", (4, 8, 16)), ("cg", (16,)))
             for size in sizes
             for sized in ("", ".s")
         ),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import (
@@ -70,10 +70,8 @@ NUMBERS = 16
 
 def fenced_spaces(op: Any) -> frozenset[str]:
     """The address spaces that a gpu.barrier orders: all, or those it lists."""
-    if "address_spaces" not in op.attributes:
-        return ALL_SPACES
-    listed = str(op.attributes["address_spaces"])
-    return frozenset(space for space in ALL_SPACES if f"<{space}>" in listed)
+    listed = str(op.attributes["address_spaces"]) if "address_spaces" in op.attributes else None
+    return frozenset(s for s in ALL_SPACES if listed is None or f"<{s}>" in listed)
 
 
 def write_fence(spaces: Iterable[str], ip: Any, loc: Any) -> None:
@@ -93,28 +91,21 @@ def write_wave_barrier(ip: Any, loc: Any) -> None:
     """A barrier of AMD that counts waves and orders workgroup memory."""
     tag = attribute('#llvm.mmra_tag<"amdgpu-synchronize-as":"local">', loc.context)
     scope = ir.StringAttr.get("workgroup", loc.context)
-    first, then = (
-        {"ordering": attribute(f"{order} : i64", loc.context), "syncscope": scope, "llvm.mmra": tag}
-        for order in (RELEASE, ACQUIRE)
-    )
-    create("llvm.fence", attributes=first, ip=ip, loc=loc)
-    create(BARE_BARRIER, ip=ip, loc=loc)
-    create("llvm.fence", attributes=then, ip=ip, loc=loc)
+    for order, after in ((RELEASE, True), (ACQUIRE, False)):
+        ordering = attribute(f"{order} : i64", loc.context)
+        fence = {"ordering": ordering, "syncscope": scope, "llvm.mmra": tag}
+        create("llvm.fence", attributes=fence, ip=ip, loc=loc)
+        if after:
+            create(BARE_BARRIER, ip=ip, loc=loc)
 
 
-def everything(op: Any) -> frozenset[str]:
-    """The barrier orders all address spaces."""
-    return ALL_SPACES
+def _always(*spaces: str) -> Callable[[Any], frozenset[str]]:
+    """A barrier of this kind orders these address spaces; without any the threads meet, but no memory is ordered."""
+    found = frozenset(spaces)
+    return lambda op: found
 
 
-def workgroup_only(op: Any) -> frozenset[str]:
-    """The barrier orders workgroup memory only."""
-    return frozenset({"workgroup"})
-
-
-def nothing(op: Any) -> frozenset[str]:
-    """The threads meet, but no memory is ordered."""
-    return frozenset()
+everything, nothing = _always(*ALL_SPACES), _always()
 
 
 def between_fences(op: Any) -> frozenset[str]:
@@ -178,14 +169,12 @@ _WHOLE, _SAID = Row(WAIT, barrier=between_fences), Row(SIGNAL, does="nothing", h
 ARRIVES = "nvvm.barrier.arrive"
 
 
-def has_no_operands(op: Any) -> bool:
-    """Whether the op names no barrier of its own."""
-    return len(op.operands) == 0
-
-
 def never(op: Any) -> bool:
     """Threads of one warp meet, or of a cluster, or do not wait for each other."""
     return False
+
+
+_of_some = partial(Row, barrier=nothing, whole=never)
 
 
 def is_of_block(op: Any) -> bool:
@@ -257,53 +246,33 @@ _ALL_REDUCE_OF_MORE = Row(
 )
 
 
+def _ordered(order: MemoryOrder) -> Callable[[Any], MemoryOrder]:
+    return lambda op: order
+
+
 BARRIER_ROWS = (
     replace(
         _ALL_REDUCE, by_op=lambda op: _ALL_REDUCE if _only_combines(op) else _ALL_REDUCE_OF_MORE
     ),
-    Row("gpu.barrier", barrier=fenced_spaces, whole=has_no_operands),
+    Row("gpu.barrier", barrier=fenced_spaces, whole=lambda op: len(op.operands) == 0),
     Row("nvvm.barrier0", barrier=everything),
     NAMED_BARRIER,
-    Row(
-        ARRIVES,
-        ("number?", "threads"),
-        barrier=nothing,
-        whole=never,
-        order=lambda op: release("block"),
-    ),
-    Row(
-        "nvvm.bar.warp.sync",
-        ("mask",),
-        barrier=nothing,
-        whole=never,
-        meets="warp",
-        order=lambda op: both("warp"),
-    ),
-    Row(
+    _of_some(ARRIVES, ("number?", "threads"), order=_ordered(release("block"))),
+    _of_some("nvvm.bar.warp.sync", ("mask",), meets="warp", order=_ordered(both("warp"))),
+    _of_some(
         WAVE_BARRIER,
-        barrier=nothing,
-        whole=never,
         meets="warp",
         order=lambda op: both("warp", between_fences(op)) if between_fences(op) else UNORDERED,
     ),
     # All threads of a cluster meet; what they do between the two halves is ordered by none of them.
-    Row(
-        "nvvm.cluster.arrive",
-        barrier=nothing,
-        whole=never,
-        meets="cluster",
-        order=lambda op: release("cluster"),
-    ),
-    Row("nvvm.cluster.arrive.relaxed", barrier=nothing, whole=never, meets="cluster"),
-    Row(
-        "nvvm.cluster.wait",
+    _of_some("nvvm.cluster.arrive", meets="cluster", order=_ordered(release("cluster"))),
+    _of_some("nvvm.cluster.arrive.relaxed", meets="cluster"),
+    replace(
+        _of_some("nvvm.cluster.wait", meets="cluster", order=_ordered(acquire("cluster"))),
         barrier=everything,
-        whole=never,
-        meets="cluster",
-        order=lambda op: acquire("cluster"),
     ),
     Row("rocdl.barrier", barrier=everything),
-    Row("amdgpu.lds_barrier", barrier=workgroup_only),
+    Row("amdgpu.lds_barrier", barrier=_always("workgroup")),
     Row(BARE_BARRIER, barrier=between_fences, counts_waves=True),
     replace(_PART, op=SIGNAL, by_op=_signalled),
     replace(_PART, op=WAIT, by_op=_waited),
@@ -318,12 +287,12 @@ def _only_combines(op: Any) -> bool:
 
 def _fence(
     op: str,
-    order: Callable[[Any], MemoryOrder],
+    order: MemoryOrder | Callable[[Any], MemoryOrder],
     operands: tuple[str, ...] = (),
-    shows: Literal["nothing", "all", "mbarriers"] = "nothing",
-    maps: bool = False,
+    **what: Any,
 ) -> Row:
-    return Row(op, operands, order=order, effects=(Fence(shows, maps),))
+    order = _ordered(order) if isinstance(order, MemoryOrder) else order
+    return Row(op, operands, order=order, effects=(Fence(**what),))
 
 
 # What a wave did before such a wait is over after it, in the machine. Which accesses of the IR that are no memory model says:
@@ -341,25 +310,24 @@ _COUNTER_WAITS = (
 
 FENCE_ROWS = (
     *(
-        Row(op, order=lambda op: both("block"), effects=(_COUNTER_WAIT, Fence()), harmless=True)
+        Row(op, order=_ordered(both("block")), effects=(_COUNTER_WAIT, Fence()), harmless=True)
         for op in _COUNTER_WAITS.split()
     ),
     _fence("llvm.fence", attribute_order),
     _fence("nvvm.memory.barrier", named_scope),
-    _fence("nvvm.fence.sc.cluster", lambda op: both("cluster")),
-    _fence("nvvm.fence.mbarrier.init", lambda op: release("cluster"), shows="mbarriers"),
+    _fence("nvvm.fence.sc.cluster", both("cluster")),
+    _fence("nvvm.fence.mbarrier.init", release("cluster"), shows="mbarriers"),
     # Between the generic proxy and others, of one thread (PTX ISA, membar.proxy).
-    _fence("nvvm.fence.proxy", lambda op: both("block"), shows="all"),
+    _fence("nvvm.fence.proxy", both("block"), shows="all"),
     _fence(
         "nvvm.fence.proxy.acquire",
-        lambda op: acquire(scope_named(op)),
-        ("address", "size"),
+        *(lambda op: acquire(scope_named(op)), ("address", "size")),
         maps=True,
     ),
     _fence("nvvm.fence.proxy.release", lambda op: release(scope_named(op)), maps=True),
     _fence("nvvm.fence.proxy.sync_restrict", restricted_order),
     _fence("nvvm.fence.sync_restrict", restricted_order),
-    _fence("nvgpu.tma.fence.descriptor", lambda op: both("system"), ("tensor_map",)),
+    _fence("nvgpu.tma.fence.descriptor", both("system"), ("tensor_map",)),
 )
 
 # NVIDIA's barriers and fences as intrinsics, by the names of all LLVM versions (IntrinsicsNVVM.td).
@@ -373,6 +341,7 @@ _ARRIVE = (
     "barrier.cta.arrive"
 )
 _NUMBER, _THREADS, _CONDITION = ("number",), ("number", "threads"), ("predicate",)
+_COMBINED = ("and", "or", "popc")
 
 
 def _intrinsic(name: str, operands: tuple[str, ...], number: int, threads: int) -> Row:
@@ -380,45 +349,34 @@ def _intrinsic(name: str, operands: tuple[str, ...], number: int, threads: int) 
     return Row(f"llvm.nvvm.{name}", operands, barrier=everything, whole=whole)
 
 
+_MANY_NAMES = {
+    ARRIVES: _ARRIVE.split(),
+    "nvvm.bar.warp.sync": ["bar.warp.sync"],
+    **{
+        f"nvvm.{name}": [f"barrier.{name}", f"barrier.{name}.aligned"]
+        for name in ("cluster.arrive", "cluster.arrive.relaxed", "cluster.wait")
+    },
+}
 BARRIER_INTRINSICS = (
     _intrinsic("barrier0", (), 0, 0),
     *(_intrinsic(name, _NUMBER, 1, 0) for name in _SYNC_ALL.split()),
     *(_intrinsic(name, _THREADS, 1, 1) for name in _SYNC_SOME.split()),
     # They also count the threads in which a condition holds.
+    *(_intrinsic(f"barrier0.{kind}", _CONDITION, 0, 0) for kind in _COMBINED),
     *(
-        row
-        for kind in ("and", "or", "popc")
-        for row in (
-            _intrinsic(f"barrier0.{kind}", _CONDITION, 0, 0),
-            *(
-                row
-                for aligned in ("", ".aligned")
-                for row in (
-                    _intrinsic(f"barrier.cta.red.{kind}{aligned}.all", _NUMBER + _CONDITION, 1, 0),
-                    _intrinsic(
-                        f"barrier.cta.red.{kind}{aligned}.count", _THREADS + _CONDITION, 1, 1
-                    ),
-                )
-            ),
-        )
+        _intrinsic(f"barrier.cta.red.{kind}{aligned}.{of}", (*named, *_CONDITION), 1, threads)
+        for kind in _COMBINED
+        for aligned in ("", ".aligned")
+        for of, named, threads in (("all", _NUMBER, 0), ("count", _THREADS, 1))
     ),
     *(
-        replace(row, op=f"llvm.nvvm.{name}", operands=row.operands)
+        replace(row, op=f"llvm.nvvm.{name}")
         for row in BARRIER_ROWS
-        for name in {
-            "nvvm.barrier.arrive": _ARRIVE.split(),
-            "nvvm.bar.warp.sync": ["bar.warp.sync"],
-            "nvvm.cluster.arrive": ["barrier.cluster.arrive", "barrier.cluster.arrive.aligned"],
-            "nvvm.cluster.arrive.relaxed": [
-                "barrier.cluster.arrive.relaxed",
-                "barrier.cluster.arrive.relaxed.aligned",
-            ],
-            "nvvm.cluster.wait": ["barrier.cluster.wait", "barrier.cluster.wait.aligned"],
-        }.get(row.op, ())
+        for name in _MANY_NAMES.get(row.op, ())
     ),
-    _fence("llvm.nvvm.membar.cta", lambda op: both("block")),
-    _fence("llvm.nvvm.membar.gl", lambda op: both("device")),
-    _fence("llvm.nvvm.membar.sys", lambda op: both("system")),
-    _fence("llvm.nvvm.fence.sc.cluster", lambda op: both("cluster")),
-    _fence("llvm.nvvm.fence.acq_rel.cluster", lambda op: both("cluster")),
+    _fence("llvm.nvvm.membar.cta", both("block")),
+    _fence("llvm.nvvm.membar.gl", both("device")),
+    _fence("llvm.nvvm.membar.sys", both("system")),
+    _fence("llvm.nvvm.fence.sc.cluster", both("cluster")),
+    _fence("llvm.nvvm.fence.acq_rel.cluster", both("cluster")),
 )
