@@ -96,8 +96,8 @@ class MatrixDescriptor:
 
 
 def matrix_descriptor(bits: int) -> MatrixDescriptor | None:
-    """The descriptor of wgmma that these 64 bits are; None if it has a base offset."""
-    if (bits >> 49) & 7:
+    """The descriptor that these 64 bits are; None if it has a base offset, or swizzles 32 bytes at once (bit 61)."""
+    if (bits >> 49) & 7 or bits >> 61 & 1:
         return None
     first, leading, stride = (CHUNK_BYTES * ((bits >> low) & 0x3FFF) for low in (0, 16, 32))
     return MatrixDescriptor(first, leading, stride, _SWIZZLES[(bits >> 62) & 3])
@@ -327,6 +327,8 @@ def product_form(op: Any) -> ProductForm | None:
     """The form of a product with descriptors, None if its attributes cannot be read."""
     if op.name == INLINE_ASSEMBLY:
         return _form_of(op)
+    if "shape" not in op.attributes:
+        return None
     shape = dict(re.findall(r"([mnk]) = (\d+)", str(op.attributes["shape"])))
     if shape.keys() != {"m", "n", "k"}:
         return None
@@ -360,16 +362,14 @@ def shape_of_product(op: Any) -> tuple[str, str] | None:
     return str(op.attributes["shape"]), str(op.results[0].type)
 
 
-def described_bytes(op: Any, side: int, bits: int) -> list[tuple[int, int]] | None:
-    """Where an operand of a product lies, as first and last bytes plus 1 from where the 18 bits of
-    addresses begin; [] if that is not known, None if it is not aligned to its swizzle. `side` is 0 for
-    A."""
-    form, descriptor = product_form(op), matrix_descriptor(bits)
-    if form is None or descriptor is None:
+@cache
+def described_bytes(bits: int, rows: int, by_k: bool) -> list[tuple[int, int]] | None:
+    """Where an operand of so many rows lies, as first and last bytes plus 1 from where the 18 bits of
+    addresses begin; [] if that is not known, None if it is not aligned to its swizzle."""
+    descriptor = matrix_descriptor(bits)
+    if descriptor is None:
         return []
-    if not descriptor.is_aligned:
-        return None
-    return descriptor.spans(form.n if side else form.m, K_BYTES, form.by_k[side])
+    return descriptor.spans(rows, K_BYTES, by_k) if descriptor.is_aligned else None
 
 
 def _inner(op: Any, name: str) -> str:

@@ -8,13 +8,13 @@ of a commit (`Phase("commit")`) says that all of the thread's are over.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import defining_op
+from mlir_async_pipe.bindings.raw_ops import constant_value, defining_op
 from mlir_async_pipe.vocabulary.memory_ops import bytes_of
-from mlir_async_pipe.vocabulary.op_table import named_row, tensor_use
+from mlir_async_pipe.vocabulary.op_table import groups_of, named_row, tensor_use
 from mlir_async_pipe.vocabulary.rows import AccessRule, Row, Tensor, TensorUse
 
 LANES, COLUMNS, CELL_BYTES = 128, 512, 4
@@ -208,3 +208,29 @@ class ProductCells(NamedTuple):
             yield "source-overwritten", met
         if self.left is not None and (met := self.left.meets(other.sums)) is not False:
             yield "read-in-flight", met
+
+
+class TensorProduct(NamedTuple):
+    """What the instruction descriptor of a product says (None: not known), and which operands are the addresses of its
+    sums and, if that is in tensor memory, of its left operand."""
+
+    shape: ProductShape | None
+    sums: int
+    left: int | None
+
+    def cells(self, read: Callable[[int, int | None], Cells]) -> ProductCells:
+        """Its cells, by what `read` gives of so many columns (None: not known) from the address on that an operand is."""
+        # All k of a product, packed into cells.
+        left = None if self.left is None else read(self.left, K_BYTES // CELL_BYTES)
+        if self.shape is None:
+            return ProductCells(read(self.sums, None), None, left)
+        return ProductCells(read(self.sums, self.shape.n), self.shape.of_sums, left)
+
+
+def tensor_product(op: Any) -> TensorProduct:
+    at = groups_of(op)
+    number = constant_value(op.operands[at["instruction"][0]])
+    shape = None if number is None else product_shape(product_kind(op), number)
+    left = at["matrix_a"][0]
+    in_tensor = is_tensor_pointer(op.operands[left])
+    return TensorProduct(shape, at["matrix_d"][0], left if in_tensor else None)

@@ -2,8 +2,8 @@
 
     followed_kernel  a kernel, with roles if it has some
     phase_paths      all paths; role_strands: threads that take different paths; path_state: one point of a path
-    op_effects       what an op arrives at, waits for, copies, reads and writes; generic_effects: what threads
-                     do themselves, and what is certainly beyond its group, buffer or columns
+    op_effects       what an op arrives at, waits for, copies, reads and writes; memory_bounds: what is certainly
+                     beyond its group, buffer or columns
     block_memory     who may touch which bytes; mbarrier_state: arrivals, bytes, phases; tensor_state: tensor
                      memory; all by warp_clocks, the vector clocks of threads or warps
     cluster_blocks   blocks of a cluster as such roles; cluster_memory: what they do to each other's

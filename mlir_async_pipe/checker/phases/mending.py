@@ -18,9 +18,8 @@ from typing import Literal
 
 from mlir_async_pipe.checker.phase_faults import CONFLICTS, Ends, Forgiven, FoundFault, PhaseFault
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
-from mlir_async_pipe.checker.phases.generic_effects import Effect
 from mlir_async_pipe.checker.phases.mbarrier_state import Issued, Mbarrier, over, passed
-from mlir_async_pipe.checker.phases.path_state import Spot
+from mlir_async_pipe.checker.phases.path_state import Effect, Spot
 from mlir_async_pipe.checker.phases.registers_in_flight import EVERYBODY, Plan, Registers
 
 # What would not be if the block met right before.

@@ -9,12 +9,15 @@ product touches do nothing here. What is not followed says so: then nothing is c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value, parent
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
@@ -31,16 +34,12 @@ from mlir_async_pipe.checker.phases.byte_places import (
     bytes_from,
     bytes_of_each,
     described_region,
+    region_of_access,
     region_of_view,
 )
-from mlir_async_pipe.checker.phases.cluster_blocks import landings
+from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, landings
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
-from mlir_async_pipe.checker.phases.generic_effects import (
-    Bounds,
-    Effect,
-    GenericEffects,
-    not_followed,
-)
+from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     GLOBAL_STORES,
     ByThreads,
@@ -48,14 +47,16 @@ from mlir_async_pipe.checker.phases.mbarrier_state import (
     Touch,
     single,
 )
+from mlir_async_pipe.checker.phases.memory_bounds import Bounds
 from mlir_async_pipe.checker.phases.mending import forgiving
-from mlir_async_pipe.checker.phases.path_state import Spot
+from mlir_async_pipe.checker.phases.path_state import Effect, Spot
 from mlir_async_pipe.checker.phases.tensor_state import QUARTERS, Product
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP, warps_of
 from mlir_async_pipe.checker.poll_loops import AWAITED
 from mlir_async_pipe.checker.precision import RefineError
+from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.facts.values.memory_roots import columns_after
+from mlir_async_pipe.facts.values.memory_roots import columns_after, root_of
 from mlir_async_pipe.vocabulary import Row, accesses, given_count, groups_of, named_row
 from mlir_async_pipe.vocabulary.async_ops import DESCRIPTORS
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
@@ -66,7 +67,17 @@ from mlir_async_pipe.vocabulary.mbarrier_ops import (
     is_relaxed,
     released_before,
 )
-from mlir_async_pipe.vocabulary.products import described_bytes, matrix_descriptor, products_left
+from mlir_async_pipe.vocabulary.memory_layout import (
+    UnknownLayoutError,
+    element_bytes,
+    strides_and_offset,
+)
+from mlir_async_pipe.vocabulary.products import (
+    ProductForm,
+    described_bytes,
+    product_form,
+    products_left,
+)
 from mlir_async_pipe.vocabulary.rows import (
     BULK_STORE,
     CP_ASYNC,
@@ -76,24 +87,21 @@ from mlir_async_pipe.vocabulary.rows import (
     Opaque,
     Phase,
     PhaseUse,
+    Share,
     Tensor,
 )
 from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes
 from mlir_async_pipe.vocabulary.tensor_memory import (
-    CELL_BYTES,
     COLUMNS,
-    K_BYTES,
     LANE,
     LANES_OF_WARP,
     OF_WARPS,
     SMALLEST_ALLOCATION,
     Cells,
-    ProductCells,
+    ProductShape,
     fence_side,
     is_of_two_blocks,
-    is_tensor_pointer,
-    product_kind,
-    product_shape,
+    tensor_product,
     waits_for,
 )
 
@@ -102,17 +110,33 @@ _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
 
 
 @dataclass
-class OpEffects(GenericEffects):
-    """The effects of the ops of one kernel. Of the roots `alternating` it is
-    noted in which order roles come to them. Faults that are `forgiven` end no
-    path. Tests whose answers are followed `apart`, the same in all threads that ask; they may be `mixed`: then
-    nothing is proven. Of accesses `by_threads` the order is looked at, too."""
+class OpEffects:
+    """The effects of the ops of one kernel. `touched` are the roots that copies and products touch, and `in_global` the
+    global memory that is followed with them, if it is. Blocks have `width` threads along x. `ops` are the steps that faults
+    may name, by number. Of the roots `alternating` it is noted in which order roles come to them. Faults that are
+    `forgiven` end no path. Tests whose answers are followed `apart`, the same in all threads that ask; they may be `mixed`:
+    then nothing is proven. Of accesses `by_threads` the order is looked at, too."""
 
+    sites: Sites
+    touched: set[int]
+    in_global: GlobalMemory | None = None
+    width: int = 1
+    ops: list[Run] = field(default_factory=list)
+    _numbers: dict[int, int] = field(default_factory=dict)
     alternating: frozenset[int] = frozenset()
     forgiven: Forgiven = field(default_factory=Forgiven)
     apart: frozenset[int] = frozenset()
     mixed: bool = False
     by_threads: ByThreads | None = None
+
+    def __post_init__(self) -> None:
+        self.bounds = Bounds(self.sites, self.number)
+
+    def number(self, run: Run) -> int:
+        if id(run) not in self._numbers:
+            self._numbers[id(run)] = len(self.ops)
+            self.ops.append(run)
+        return self._numbers[id(run)]
 
     def prepare(self, run: Run) -> Effect | None:
         """Read one op once; what it gives runs on a spot. None: it does nothing here."""
@@ -178,6 +202,96 @@ class OpEffects(GenericEffects):
         elsewhere = _ELSEWHERE[2:] if followed else _ELSEWHERE
         left_out = {n for name in elsewhere for n in groups.get(name, ())}
         return tuple(value for n, value in enumerate(run.operands) if n not in left_out)
+
+    # What the generic proxy does: loads, stores, atomics, cp.async ------------------------------
+    #
+    # memref.load %ring[%slot, %t]     the threads that are there read these bytes
+    # nvvm.cp.async %ring[%slot, %t]   they write these, until they have waited for its group
+    # "my.op"(%ring)                   may do anything to them: not followed
+    # vector.store %v, %x[%t]          %x is global: looked at if a tensor copy may touch it, too
+
+    @cached_property
+    def has_copies(self) -> bool:
+        """Whether some cp.async may write what copies and products touch: then its groups matter."""
+        sites = self.sites.sites
+        roots = {site.root for site in sites if site.queue == CP_ASYNC.name and site.writes}
+        alias = self.sites.roots.may_alias
+        return any(alias(root, other) for root in roots for other in self.touched)
+
+    def access(self, run: Run) -> Effect | None:
+        op = run.op
+        known = self.in_global.touched(run) if self.in_global is not None else ()
+        near = [
+            access
+            for access in accesses(op)
+            if self._is_touched(access.memory, run.frame)
+            or self.root(access.memory, run.frame) in known
+        ]
+        if not near:
+            return None
+        queue = run.row.queue
+        if any(access.asynchronous for access in near) and (
+            queue != CP_ASYNC or any(access.kind != "write" for access in near)
+        ):
+            return not_followed
+        number = self.number(run)
+
+        def execute(spot: Spot) -> None:
+            for access in near:
+                value = spot.get(run.operands[access.memory_operand])
+                if isinstance(value, BytePlace) and access.shares is not None:
+                    region = _region_of_shares(
+                        value, access.memory.type, access.shares, spot.threads(), self.width
+                    )
+                elif isinstance(value, BytePlace):
+                    indices = [spot.get(run.operands[n]) for n in access.index_operands]
+                    region = region_of_access(
+                        value, access.memory.type, indices, access.extent, access.contiguous
+                    )
+                else:
+                    region = ByteRange(self.root(access.memory, run.frame))
+                if not access.certain:
+                    region = region._replace(exact=False)
+                self.bounds.check(region, number)
+                region = self._as_global(region, run) or region
+                if access.asynchronous:
+                    spot.memory.issue_write(CP_ASYNC.name, Touch(region, number, spot.threads()))
+                elif access.kind != "read" or access.over_lanes:
+                    spot.memory.write(Touch(region, number, spot.mask))
+                if access.kind != "write":
+                    spot.memory.read(Touch(region, number, spot.mask))
+
+        return execute
+
+    def _as_global(self, region: ByteRange, run: Run) -> ByteRange | None:
+        """A region as one of global memory that copies touch."""
+        if self.in_global is None:
+            return None
+        region = region._replace(exact=region.exact and not (run.maybe or run.variables))
+        return self.in_global.seen(region, run.op)
+
+    def root(self, memory: Any, frame: int) -> int:
+        """The number of the root of a memref or pointer."""
+        return self.sites.roots.number(root_of(memory), frame)
+
+    def _is_touched(self, memory: Any, frame: int) -> bool:
+        root = self.root(memory, frame)
+        alias = self.sites.roots.may_alias
+        return is_of_cluster(memory) or any(alias(root, other) for other in self.touched)
+
+    def opaque(self, run: Run) -> Effect | None:
+        """An op outside the vocabulary: not followed if it may reach what copies touch."""
+        op = run.op
+        if self.sites.is_harmless(op):
+            return None
+        given = self.sites.roots_given(run)
+        reached = self.sites.reachable(op, given)
+        roots = self.sites.roots
+        if self.in_global is not None and self.in_global.touched(run):
+            return not_followed
+        if any(roots.may_alias(root, other) for root in reached for other in self.touched):
+            return not_followed
+        return None if given else not_followed
 
     # mbarriers ----------------------------------------------------------------------------
 
@@ -368,36 +482,18 @@ class OpEffects(GenericEffects):
 
     def _product(self, run: Run, row: Row) -> Effect:
         """A product reads what its descriptors name."""
-        number = self.number(run)
-        groups = groups_of(run.op)
-        operands = [
-            (DESCRIPTORS.index(name), run.operands[groups[name][0]]) for name in row.descriptors
+        groups, form = groups_of(run.op), product_form(run.op)
+        reads = [
+            self.read_by_product(run, DESCRIPTORS.index(name), groups[name][0], form)
+            for name in row.descriptors
         ]
-        found: dict[tuple[int, Value, int | None], list[ByteRange]] = {}
 
         def execute(spot: Spot) -> None:
-            for side, operand in operands:
-                described = side, spot.get(operand), spot.mask
-                if described not in found:
-                    found[described] = self._described(run, *described)
-                touched = found[described]
-                for region in touched or spot.memory.blocks.anywhere(self.touched, spot.mask):
-                    self.bounds.check(region, number)
-                    spot.memory.issue_read("wgmma", Touch(region, number, spot.threads()))
+            for read in reads:
+                for touch in read(spot):
+                    spot.memory.issue_read("wgmma", touch)
 
         return execute
-
-    @staticmethod
-    def _described(run: Run, side: int, value: Value, mask: int | None) -> list[ByteRange]:
-        """What an operand of a product names, [] if that is not known."""
-        if isinstance(value, Described):
-            return [value.region]
-        if not isinstance(value, Form) or not is_address(value):
-            return []
-        atom, numbers = address_parts(value, mask)
-        root = int(str(atom.key))
-        spans = (described_bytes(run.op, side, descriptor) for descriptor in numbers)
-        return [region for some in spans for region in described_region(root, some)]
 
     def _store(self, run: Run, spot: Spot) -> None:
         """A copy out of workgroup memory reads its source."""
@@ -422,6 +518,22 @@ class OpEffects(GenericEffects):
         for tensor_map in self.in_global.map_of(spot, run):
             spot.memory.issue_read(BULK_STORE.name, Touch(tensor_map, self.number(run), mask))
 
+    def read_by_product(
+        self, run: Run, side: int, operand: int, form: ProductForm | ProductShape | None
+    ) -> Callable[[Spot], Iterator[Touch]]:
+        """What a product reads by the descriptor of one side: all that is touched, if that does not say where it lies."""
+        number, operand = self.number(run), run.operands[operand]
+        found: dict[tuple[Value, int | None], list[ByteRange]] = {}
+
+        def read(spot: Spot) -> Iterator[Touch]:
+            named = spot.get(operand), spot.mask
+            if named not in found:
+                found[named] = _described(*named, side, form)
+            for region in found[named] or spot.memory.blocks.anywhere(self.touched, spot.mask):
+                yield Touch(self.bounds.check(region, number), number, spot.threads())
+
+        return read
+
     def _acquire(self, run: Run) -> Effect | None:
         """Threads see what was released of a tensor map."""
         in_global = self.in_global
@@ -433,6 +545,43 @@ class OpEffects(GenericEffects):
                 spot.memory.acquire_map(Touch(region, self.number(run), spot.threads()))
 
         return execute
+
+
+@lru_cache(maxsize=256)
+def _places_of_shares(
+    shares: tuple[Share, ...], strides: tuple[int, ...], mask: int, width: int
+) -> tuple[int, int, bool]:
+    """The first element and the last plus 1 that some threads have, and whether they have all between."""
+    x = np.array(threads_of(mask)) % width
+    places = np.zeros((len(x), 1), np.int64)
+    for share, stride in zip(shares, strides, strict=True):
+        mine = share.first(x)[:, None] + np.array(share.offsets())
+        places = (places[:, :, None] + stride * mine[:, None, :]).reshape(len(x), -1)
+    once = np.unique(places)
+    return int(once[0]), int(once[-1]) + 1, len(once) == once[-1] + 1 - once[0]
+
+
+def _region_of_shares(
+    place: BytePlace, kind: Any, shares: tuple[Share, ...], mask: int, width: int
+) -> ByteRange:
+    """What threads have of a memref that they share out, in blocks of `width` threads along x."""
+    memref = ir.MemRefType(kind)
+    try:
+        strides, _ = strides_and_offset(memref)
+        size = element_bytes(memref)
+    except UnknownLayoutError:
+        return ByteRange(place.root)
+    known = tuple(stride for stride in strides if stride is not None)
+    if place.low is None or place.high is None or len(known) < len(strides):
+        return ByteRange(place.root)
+    low, high, dense = _places_of_shares(shares, known, mask, width)
+    exact = dense and place.low == place.high
+    return ByteRange(place.root, place.low + low * size, place.high + high * size, exact)
+
+
+def not_followed(spot: Spot, reason: str = "async-proxy") -> None:
+    """The effect of an op of which no rule is known here."""
+    raise NotFollowedError(reason)
 
 
 def _copied_bytes(op: Any) -> int | None:
@@ -471,6 +620,20 @@ def counts_arrivals(run: Run) -> bool:
 def is_asked(form: Form) -> bool:
     """Whether a condition is the answer of a test of a phase: both may come."""
     return all(atom.kind == "bit" and atom.tag == "test" for atom, _ in form.terms)
+
+
+def _described(
+    value: Value, mask: int | None, side: int, form: ProductForm | ProductShape | None
+) -> list[ByteRange]:
+    """What an operand of a product names, [] if that is not known."""
+    if isinstance(value, Described):
+        return [value.region]
+    if form is None or not isinstance(value, Form) or not is_address(value):
+        return []
+    rows, by_k = (form.m, form.n)[side], form.by_k[side]
+    atom, numbers = address_parts(value, mask)
+    spans = (described_bytes(bits, rows, by_k) for bits in numbers)
+    return [region for some in spans for region in described_region(int(str(atom.key)), some)]
 
 
 def _fence_of(op: Any, fence: Fence) -> Effect | None:
@@ -603,7 +766,7 @@ def operands_of(run: Run) -> dict[str, int]:
 # Columns are distinguished by what is added to the same value. Copies and shifts are not followed.
 
 
-def tensor_effect(run: Run, done: Tensor, effects: GenericEffects) -> Effect | None:
+def tensor_effect(run: Run, done: Tensor, effects: OpEffects) -> Effect | None:
     """What an op does that does this to tensor memory, None if it does nothing here. A product with an unknown
     descriptor may read all roots that are touched."""
     effect, number = _effect(run, done, effects), effects.number(run)
@@ -627,24 +790,24 @@ def _warps(spot: Spot) -> list[tuple[int, int]]:
     return [(warp, mask & LANES << WARP * warp) for warp in threads_of(warps_of(mask))]
 
 
-def _effect(run: Run, done: Tensor, effects: GenericEffects) -> Effect | None:
+def _effect(run: Run, done: Tensor, effects: OpEffects) -> Effect | None:
     op, number = run.op, effects.number(run)
     match done:
         case Tensor("permit"):
             return None
         case Tensor("dealloc"):
             count = constant_value(op.operands[1])
-            given = _cells(run, effects, count)
+            given = _cells(run, effects)
             return partial(_given_back, given, count, number, effects.bounds)
         case Tensor("alloc"):
             return _allocation(run, number, effects.bounds)
         case Tensor("product", plain=True):
             return _product(run, number, effects)
         case Tensor("load" | "store", plain=True) if not groups_of(op)["offset"]:
-            cells = _cells(run, effects, *_moved(op))
+            cells, moved = _cells(run, effects), _moved(op)
 
             def move(spot: Spot) -> None:
-                spot.memory.use_tensor(done.use, cells(spot), number, spot.threads())
+                spot.memory.use_tensor(done.use, cells(spot, *moved), number, spot.threads())
                 _check_lanes(run, number, spot)
 
             return move
@@ -657,48 +820,21 @@ def _effect(run: Run, done: Tensor, effects: GenericEffects) -> Effect | None:
     return not_followed
 
 
-def _product(run: Run, number: int, effects: GenericEffects) -> Effect:
-    op = run.op
-    groups = groups_of(op)
-    instruction = constant_value(op.operands[groups["instruction"][0]])
-    shape = None if instruction is None else product_shape(product_kind(op), instruction)
-    sums = _cells(run, effects, None if shape is None else shape.n)
-    sides = [
-        (groups["matrix_a"][0], shape and shape.m, shape is not None and shape.by_k[0]),
-        (groups["matrix_b"][0], shape and shape.n, shape is not None and shape.by_k[1]),
+def _product(run: Run, number: int, effects: OpEffects) -> Effect:
+    product, groups = tensor_product(run.op), groups_of(run.op)
+    reads = [
+        effects.read_by_product(run, side, groups[name][0], product.shape)
+        for side, name in enumerate(("matrix_a", "matrix_b"))
+        if side or product.left is None
     ]
-    left = None
-    if is_tensor_pointer(op.operands[groups["matrix_a"][0]]):
-        # All k of a product, packed into cells.
-        left = _cells(run, effects, K_BYTES // CELL_BYTES, operand=sides.pop(0)[0])
+    cells = {n: _cells(run, effects, n) for n in (product.sums, product.left) if n is not None}
 
     def execute(spot: Spot) -> None:
-        mask = spot.threads()
-        reads: list[Touch] = []
-        for operand, rows, by_k in sides:
-            value = spot.get(run.operands[operand])
-            regions: list[ByteRange] = []
-            if isinstance(value, Form) and is_address(value) and rows:
-                atom, numbers = address_parts(value, spot.mask)
-                root = int(str(atom.key))
-                spans = (_described(bits, rows, by_k) for bits in numbers)
-                regions = [region for some in spans for region in described_region(root, some)]
-                for region in regions:
-                    effects.bounds.check(region, number)
-            everything = [ByteRange(root) for root in sorted(effects.touched)]
-            reads += [Touch(region, number, mask) for region in regions or everything]
-        cells = ProductCells(sums(spot), shape and shape.of_sums, left and left(spot))
-        spot.memory.issue_product(Product(number, mask, tuple(reads), cells))
+        read = tuple(touch for each in reads for touch in each(spot))
+        used = product.cells(lambda operand, columns: cells[operand](spot, columns))
+        spot.memory.issue_product(Product(number, spot.threads(), read, used))
 
     return execute
-
-
-def _described(bits: int, rows: int, by_k: bool) -> list[tuple[int, int]] | None:
-    """Where an operand lies; the mode of bit 61 swizzles by 32 bytes, which nothing here has."""
-    found = None if bits >> 61 & 1 else matrix_descriptor(bits)
-    if found is None:
-        return []
-    return found.spans(rows, K_BYTES, by_k) if found.is_aligned else None
 
 
 def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
@@ -727,10 +863,10 @@ def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
 
 
 def _given_back(
-    given: Callable[[Spot], Cells], count: int | None, number: int, bounds: Bounds, spot: Spot
+    given: Callable[..., Cells], count: int | None, number: int, bounds: Bounds, spot: Spot
 ) -> None:
     """Columns are given back: all that some op took."""
-    cells, warps = given(spot), _warps(spot)
+    cells, warps = given(spot, count), _warps(spot)
     spot.memory.use_tensor("give_back", cells, number, spot.threads())
     if count is None:
         raise NotFollowedError("unknown-number")
@@ -770,24 +906,17 @@ def _check_lanes(run: Run, number: int, spot: Spot) -> None:
             raise PhaseFault("wrong-lanes", number, number, note, wrong == found)
 
 
-def _cells(
-    run: Run,
-    effects: GenericEffects,
-    columns: int | None,
-    all_of_them: bool = True,
-    operand: int = 0,
-) -> Callable[[Spot], Cells]:
-    """The cells from the address on that is an operand: by its number where that is known, else by
-    the ops that it is made of."""
-    size = COLUMNS if columns is None else columns
-    sure = 1 if columns is None or not all_of_them else columns
+def _cells(run: Run, effects: OpEffects, operand: int = 0) -> Callable[..., Cells]:
+    """So many columns (None: it is not known how many) from the address on that is an operand, perhaps not `all_of_them`: by
+    its number where that is known, else by the ops that it is made of."""
     base, offset = columns_after(run.op.operands[operand])
-    written = Cells() if base is None else Cells(base, offset, offset + size)
 
-    def cells(spot: Spot) -> Cells:
+    def cells(spot: Spot, columns: int | None, all_of_them: bool = True) -> Cells:
+        size = COLUMNS if columns is None else columns
+        sure = 1 if columns is None or not all_of_them else columns
         address = spot.get(run.operands[operand])
         if not isinstance(address, Form) or not is_address(address):
-            return written
+            return Cells() if base is None else Cells(base, offset, offset + size)
         atom, numbers = address_parts(address, spot.mask)
         found = {at % LANE for at in numbers}
         taken, number = -1 - int(str(atom.key)), effects.number(run)

@@ -391,8 +391,11 @@ class Spot:
         raise self._unknown(value)
 
     def place(self, number: int) -> BytePlace:
-        """Where a view or pointer leads."""
         place = self.get(number)
         if not isinstance(place, BytePlace):
             raise NotFollowedError("unknown-place")
         return place
+
+
+Effect = Callable[[Spot], None]
+"""What an op does there."""

@@ -36,9 +36,8 @@ from mlir_async_pipe.checker.phases.byte_places import (
     settled,
     value_at,
 )
-from mlir_async_pipe.checker.phases.generic_effects import Effect
 from mlir_async_pipe.checker.phases.path_numbers import Evaluation, PathNumbers
-from mlir_async_pipe.checker.phases.path_state import TRIP, PathState, RoleState, Spot
+from mlir_async_pipe.checker.phases.path_state import TRIP, Effect, PathState, RoleState, Spot
 from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS
 from mlir_async_pipe.checker.phases.ring_moves import Call, RingArea, RingMoves
 from mlir_async_pipe.checker.precision import OpenError, RefineError

@@ -20,18 +20,12 @@ from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    ancestors,
-    constant_value,
-    integer_attribute,
-    is_function,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import ancestors, integer_attribute, is_function, walk
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.loops.annotations import CYCLES, LATENCY
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.diagnostics import UsageError
-from mlir_async_pipe.vocabulary import Access, accesses, groups_of, row_of
+from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, registers_of_type
 from mlir_async_pipe.vocabulary.products import (
     K_BYTES,
@@ -40,7 +34,7 @@ from mlir_async_pipe.vocabulary.products import (
     is_assembled,
     product_form,
 )
-from mlir_async_pipe.vocabulary.tensor_memory import product_kind, product_shape
+from mlir_async_pipe.vocabulary.tensor_memory import tensor_product
 
 # `--cost` begins with the chip's own table where this stands in it.
 CHIP = "chip"
@@ -319,8 +313,7 @@ def _product_shape(op: Any) -> tuple[int, ...] | None:
         left, sums = (held_sizes(str(op.operands[number].type)) for number in (0, 2))
         return (left[0] // 4, sums[1], left[1]) if (len(left), len(sums)) == (2, 2) else (0,)
     if op.name == TCGEN05_MMA:
-        number = constant_value(op.operands[groups_of(op)["instruction"][0]])
-        tile = None if number is None else product_shape(product_kind(op), number)
+        tile = tensor_product(op).shape
         # The quarter of a multiprocessor's share, by 32 bytes of k as 16 numbers of 16 bits.
         return (0,) if tile is None else (tile.m // 4, tile.n, K_BYTES // 2)
     if (op.name == WGMMA_MMA or is_assembled(op)) and (form := product_form(op)) is not None:

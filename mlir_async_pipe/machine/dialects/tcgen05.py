@@ -400,8 +400,6 @@ class _Product:
 
     def _place(self, descriptor: int, side: int) -> Array:
         """The byte address of each element of A or B, as (M or N, K)."""
-        if descriptor >> 61 & 1:
-            raise self.site.unsupported("a swizzle of 32 bytes at once")
         rows = self.shape.n if side else self.shape.m
         size = self.arithmetic.kinds[side].item_bytes
         by_k = self.shape.by_k[side]

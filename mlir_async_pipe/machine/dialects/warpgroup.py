@@ -378,7 +378,7 @@ def operand_addresses(
     """The byte address of each element of an operand, as (M or N, K)."""
     descriptor = matrix_descriptor(bits)
     if descriptor is None:
-        raise site.unsupported("a descriptor with a base offset")
+        raise site.unsupported("a descriptor with a base offset, or a swizzle of 32 bytes at once")
     row, k = np.indices(shape)
     along, across = (k, row) if by_k else (row, k)
     offset = descriptor.place(along * item_bytes, across, by_k)

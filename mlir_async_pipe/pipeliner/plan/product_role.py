@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import NoReturn
 
@@ -47,14 +48,10 @@ from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, tensor_use, use_of
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
 from mlir_async_pipe.vocabulary.tensor_memory import (
-    CELL_BYTES,
     COLUMNS,
-    K_BYTES,
     Cells,
     ProductCells,
-    is_tensor_pointer,
-    product_kind,
-    product_shape,
+    tensor_product,
     waits_for,
 )
 
@@ -145,16 +142,11 @@ def _check_branches(loop: Operation, branches: tuple[Operation, ...], *, in_tens
         is_product = tensor_use(op) == "product"
         if is_product and op not in inside:
             refuse("not all products stand in branches with a commit", op, loop)
-        if is_product and not (in_tensor or _reads_tiles(op)):
+        if is_product and not in_tensor and tensor_product(op).left is not None:
             refuse("A is a sum itself", op, loop)
         known = op in branches or only_computes(op) or is_product
         if op in inside and not (known or use_of(op) == "commit" or op.name == "scf.yield"):
             refuse(f"'{op.name}' stands beside the products", op, loop)
-
-
-def _reads_tiles(product: Operation) -> bool:
-    """Whether A is a tile, not in tensor memory."""
-    return not is_tensor_pointer(product.operands[groups_of(product)["matrix_a"][0]])
 
 
 def _slice(body: Body, roots: list[Operation]) -> IssueSlice:
@@ -308,23 +300,12 @@ def _orders(branch: Operation, branches: tuple[Operation, ...]) -> bool:
 
 
 def _product_cells(branch: Operation) -> list[ProductCells]:
-    found = []
-    for op in (op for op in walk(branch) if tensor_use(op) == "product"):
-        groups = groups_of(op)
-        form = constant_value(op.operands[groups["instruction"][0]])
-        shape = None if form is None else product_shape(product_kind(op), form)
-        d, a = (op.operands[groups[name][0]] for name in ("matrix_d", "matrix_a"))
-        left = _cells(a, K_BYTES // CELL_BYTES) if is_tensor_pointer(a) else None
-        found.append(
-            ProductCells(
-                _cells(d, None if shape is None else shape.n), shape and shape.of_sums, left
-            )
-        )
-    return found
+    products = [op for op in walk(branch) if tensor_use(op) == "product"]
+    return [tensor_product(op).cells(partial(_cells, op)) for op in products]
 
 
-def _cells(address: Value, count: int | None) -> Cells:
-    base, first = columns_after(address)
+def _cells(product: Operation, operand: int, count: int | None) -> Cells:
+    base, first = columns_after(product.operands[operand])
     return Cells() if base is None or count is None else Cells(base, first, first + count)
 
 

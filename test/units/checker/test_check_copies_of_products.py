@@ -1,7 +1,7 @@
 """cp.async fills what products of warpgroups read: the threads that copied write through the generic proxy when
 they have waited, so a fence and a barrier must come after that, in either order.
 
-Covers: checker/phases/generic_effects.py, checker/phases/block_memory.py, checker/phases/mbarrier_state.py, machine/warp_clock.py
+Covers: checker/phases/block_memory.py, checker/phases/mbarrier_state.py, machine/warp_clock.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is surely beyond its group of mbarriers, its buffer or its columns is named; the rest is as it was.
 
-Covers: checker/phases/generic_effects.py, checker/phases/amounts.py, vocabulary/mbarrier_ops.py
+Covers: checker/phases/memory_bounds.py, checker/phases/amounts.py, vocabulary/mbarrier_ops.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 the machine.
 
 Covers: vocabulary/memory_ops.py, vocabulary/rows.py, facts/values/views.py,
-checker/phases/generic_effects.py, machine/dialects/warpgroup.py
+checker/phases/op_effects.py, machine/dialects/warpgroup.py
 """
 
 from __future__ import annotations
