@@ -27,8 +27,12 @@ from mlir_async_pipe.bindings.raw_ops import OpWriter, Value, attribute, plain_v
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_for, write_if
 from mlir_async_pipe.builder.caller import Participants, Threads, kernel, misuse, threads_of, writer
 from mlir_async_pipe.builder.slot_memory import Slot, window
-from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
-from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.alignment import (
+    access_alignment,
+    divisor,
+    element_bytes,
+    static_strides,
+)
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of

@@ -29,7 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker import buffer_places, poll_loops, polled_phases
 from mlir_async_pipe.checker.promises import NO_PROMISES, CheckOptions, Promises
 from mlir_async_pipe.facts.values import same_values
-from mlir_async_pipe.facts.values.map_memory import EncodedMaps
+from mlir_async_pipe.facts.values.memory_roots import EncodedMaps
 from mlir_async_pipe.ptx import raise_assembly
 from mlir_async_pipe.vocabulary import accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import SCOPE

@@ -49,8 +49,8 @@ from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
-from mlir_async_pipe.facts.values.descriptors import METADATA
 from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.same_values import METADATA
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.vocabulary import groups_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS

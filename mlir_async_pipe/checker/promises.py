@@ -28,8 +28,7 @@ from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
-from mlir_async_pipe.facts.values.map_memory import given_place
-from mlir_async_pipe.facts.values.memory_roots import GIVEN, parameter_of, root_of
+from mlir_async_pipe.facts.values.memory_roots import GIVEN, given_place, parameter_of, root_of
 from mlir_async_pipe.session.diagnostics import InputError, UsageError
 from mlir_async_pipe.vocabulary import accesses, groups_of, row_of
 from mlir_async_pipe.vocabulary.launch_ids import (

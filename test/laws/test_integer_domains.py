@@ -6,7 +6,7 @@ numbers     are the numbers
 divisor     divides, as far as powers of two go
 form        of the checker: is the number, lies in its bounds, has its residues
 
-Covers: facts/values/linear.py, facts/values/ranges.py, facts/values/numbers.py, facts/values/integer_ops.py, facts/values/alignment.py, facts/values/divisors.py, facts/values/domains.py, vocabulary/operator_table.py, checker/arithmetic.py, checker/forms.py, checker/thread_grid.py
+Covers: facts/values/linear.py, facts/values/linear.py, facts/values/numbers.py, facts/values/integer_ops.py, facts/values/alignment.py, facts/values/alignment.py, facts/values/domains.py, vocabulary/operator_table.py, checker/arithmetic.py, checker/forms.py, checker/thread_grid.py
 """
 
 from __future__ import annotations

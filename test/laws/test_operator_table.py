@@ -4,7 +4,7 @@ Sound: for all operands that abstract ones stand for, the machine's result is am
 that the domain's answer stands for; forms and numbers are the result. i8 is tried in full, index
 at small numbers and both ends. Complete: a domain that has a method answers.
 
-Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/ranges.py, facts/values/linear.py, facts/values/sums.py, facts/values/numbers.py, facts/values/divisors.py, checker/arithmetic.py
+Covers: vocabulary/operator_table.py, facts/values/domains.py, facts/values/linear.py, facts/values/linear.py, facts/values/sums.py, facts/values/numbers.py, facts/values/alignment.py, checker/arithmetic.py
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from mlir_async_pipe.checker.arithmetic import FORMS
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.thread_grid import number_of
-from mlir_async_pipe.facts.values.divisors import DIVISORS, Multiple
+from mlir_async_pipe.facts.values.alignment import DIVISORS, Multiple
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
-from mlir_async_pipe.facts.values.linear import LINEAR_FORMS, Arithmetic
+from mlir_async_pipe.facts.values.linear import LINEAR_FORMS, RANGES, Arithmetic
 from mlir_async_pipe.facts.values.numbers import NUMBERS
-from mlir_async_pipe.facts.values.ranges import RANGES
 from mlir_async_pipe.facts.values.sums import add, of_symbol, scale
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 

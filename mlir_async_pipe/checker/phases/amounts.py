@@ -27,8 +27,6 @@ from mlir_async_pipe.facts.values.numbers import NUMBERS
 
 @dataclass(frozen=True)
 class EachThread:
-    """A number for each thread of the block."""
-
     data: bytes
 
     @property
@@ -41,7 +39,6 @@ class EachThread:
         return _mask_of(self.data)
 
     def split(self, mask: int) -> list[int]:
-        """Some threads by their number."""
         return list(self.groups(mask).values())
 
     def groups(self, mask: int) -> dict[int, int]:
@@ -110,7 +107,6 @@ def chosen(condition: Amount, one: Any, other: Any) -> Amount:
 
 
 def form_of(value: int | Form) -> Form:
-    """A uniform number as a form."""
     return Form(value) if isinstance(value, int) else value
 
 
@@ -169,7 +165,9 @@ class Amounts(Domain[Amount, Knowledge]):
         if None in v:
             return None
         if not any(isinstance(value, Form) for value in v):
-            return _exact(op, v)
+            arrays = [np.asarray(v.numbers if isinstance(v, EachThread) else v) for v in v]
+            made = NUMBERS.evaluate(op, arrays, None)
+            return None if made is None else of_array(made)
         if any(isinstance(value, EachThread) for value in v):
             v = beside_addresses(v)
         return None if None in v else super().evaluate(op, v, known)
@@ -189,12 +187,10 @@ class Amounts(Domain[Amount, Knowledge]):
         return normal(product(a, b))
 
     def shl(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A product with a power of two."""
         a, b = _forms(v)
         return _opaque(op, a, b) if b.terms else normal(forms.scale(a, 1 << b.constant))
 
     def shr(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A quotient by a power of two."""
         a, b = _forms(v)
         if not b.terms and (op.row.sign == "u" or 1 << b.constant == UNIT_BYTES):
             units = in_units(a, b.constant, op.bits)
@@ -218,23 +214,22 @@ class Amounts(Domain[Amount, Knowledge]):
             return _opaque(op, a, Form(by))
         if by == 1:
             return a
-        found = known.parts(a, by)
-        if found is not None and found[1] // by == found[2] // by:
-            return forms.add(found[0], Form(found[1] // by))
+        found = _whole_part(a, by, known)
+        if found is not None:
+            return found
         _take_apart(a, by)
         return forms.call("div", a, Form(by))
 
     def rem(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
-        """A remainder by a number."""
         a, b = _forms(v)
         if b.terms or b.constant <= 0 or _may_be_negative(a, known):
             return _opaque(op, a, b)
         residue, by = known.residue(a, b.constant), b.constant
         if residue is not None:
             return residue
-        found = known.parts(a, by)
-        if found is not None and found[1] // by == found[2] // by:
-            return normal(forms.subtract(a, forms.scale(found[0], by)))
+        found = _whole_part(a, by, known)
+        if found is not None:
+            return normal(forms.subtract(a, forms.scale(found, by)))
         known.ask_residue(a, by)
         return forms.call("rem", a, Form(by))
 
@@ -326,18 +321,12 @@ class Amounts(Domain[Amount, Knowledge]):
 AMOUNTS = Amounts()
 
 
-def _exact(op: Typed, v: list[Amount]) -> Amount:
-    arrays = [np.asarray(v.numbers if isinstance(v, EachThread) else v) for v in v]
-    made = getattr(NUMBERS, op.row.method)(op, arrays, None)
-    if made is None:
+def _whole_part(a: Form, by: int, known: Knowledge) -> Form | None:
+    """a div `by`, where what is no multiple does not matter: n + 1 of 64 n + r + 64, r from 0 to 63; None elsewhere."""
+    found = known.parts(a, by)
+    if found is None or found[1] // by != found[2] // by:
         return None
-    made = np.asarray(made).astype(np.int64)
-    if op.bits == 1:
-        made = made & 1
-    elif op.bits < 64:
-        unused = 64 - op.bits
-        made = np.right_shift(np.left_shift(made, unused), unused)
-    return of_array(made)
+    return forms.add(found[0], Form(found[1] // by))
 
 
 def _forms(v: list[Amount]) -> list[Form]:
@@ -445,7 +434,6 @@ EACH = "each"
 
 
 def address_of(root: int, offset: int) -> Form:
-    """The address of a byte of a buffer, as a number."""
     return Form(offset, frozenset({(Atom("address", root), 1)}))
 
 

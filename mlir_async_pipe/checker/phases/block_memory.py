@@ -12,7 +12,7 @@ Two generic accesses are compared here only where phases alone may order them (`
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -128,7 +128,6 @@ class BlockMemory:
     bits: dict[Hashable, tuple[int, ...]] = field(default_factory=dict)
 
     def copy(self) -> BlockMemory:
-        """The same, to be changed on its own."""
         return replace(
             self,
             queues=dict(self.queues),
@@ -189,24 +188,32 @@ class BlockMemory:
             )
         return self.mbarriers[key]
 
+    def _use(
+        self,
+        does: Does,
+        key: Key,
+        op: int,
+        mask: int,
+        change: Callable[..., Mbarrier],
+        *given: Any,
+        **named: Any,
+    ) -> None:
+        """Threads change an mbarrier; its running phase ends if that may be."""
+        before = self._at(key, op)
+        self._note(does, op, mask, key)
+        self.mbarriers[key] = change(before, self.clocks, op, mask, *given, **named)
+        self.advance(key)
+
     def arrive(
         self, key: Key, op: int, mask: int, count: int, size: int | None, releases: bool = True
     ) -> None:
-        before = self._at(key, op)
-        self._note("announces" if size else "arrives", op, mask, key)
-        self.mbarriers[key] = mbarrier_state.arrive(
-            before, self.clocks, op, mask, count, size, releases=releases
-        )
-        self.advance(key)
+        does: Does = "announces" if size else "arrives"
+        self._use(does, key, op, mask, mbarrier_state.arrive, count, size, releases=releases)
 
     def announce(self, key: Key, op: int, mask: int, size: int) -> None:
         """Threads announce bytes, and do not arrive."""
         self.check_own(key[0], mask)
-        self._note("announces", op, mask, key)
-        self.mbarriers[key] = mbarrier_state.announce(
-            self._at(key, op), self.clocks, op, mask, size
-        )
-        self.advance(key)
+        self._use("announces", key, op, mask, mbarrier_state.announce, size)
 
     def wait(self, key: Key, op: int, mask: int, parity: int) -> None:
         """Threads wait: the copies of the phase are over for them. Raises BlockedError."""
@@ -225,7 +232,6 @@ class BlockMemory:
         return mbarrier_state.asked(self._at(key, op), self.clocks, op, mask, parity)
 
     def knows_end(self, key: Key, mask: int, phase: int) -> bool:
-        """Whether threads know that a phase is over."""
         return self.clocks.passed(mask, self.mbarriers[key].column) > phase
 
     def issue_copy(self, key: Key, mask: int, copy: CopyInFlight, each: bool = False) -> None:
@@ -233,10 +239,7 @@ class BlockMemory:
         self.check_write(Touch(copy.region, copy.op, mask), proxy=True)
         for source in copy.sources:
             self.check_read(Touch(source, copy.op, mask), proxy=True)
-        before = self._at(key, copy.op)
-        self._note("copies", copy.op, mask, key)
-        self.mbarriers[key] = mbarrier_state.copy(before, self.clocks, mask, copy, each=each)
-        self.advance(key)
+        self._use("copies", key, copy.op, mask, mbarrier_state.copy, copy, each=each)
 
     def arrive_after_copies(self, key: Key, op: int, mask: int, counts: bool) -> None:
         """Arrivals to come when all cp.async that the threads have issued are over: those that the phase `counts`,
@@ -333,21 +336,15 @@ class BlockMemory:
         self.tensor.taken(touch.region.root, touch.op)
 
     def issue_product(self, product: Product) -> None:
-        """A thread issues a product of tensor memory."""
         for touch in product.reads:
             self.check_read(touch, proxy=True)
         self.tensor.issue(product, self.clocks)
 
     def commit_products(self, key: Key, op: int, mask: int) -> None:
         """An arrival to come when all that the thread has issued is over."""
-        before = self._at(key, op)
-        check_fenced(before, self.clocks, op, mask)
-        self._note("arrives", op, mask, key)
+        check_fenced(self._at(key, op), self.clocks, op, mask)
         shows = self.tensor.commit(mask, self.clocks)
-        self.mbarriers[key] = mbarrier_state.arrive(
-            before, self.clocks, op, mask, 1, 0, commit=shows
-        )
-        self.advance(key)
+        self._use("arrives", key, op, mask, mbarrier_state.arrive, 1, 0, commit=shows)
 
     def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
         """Threads load from tensor memory, or give columns back."""
@@ -450,7 +447,6 @@ class BlockMemory:
             self.queues[name, by] = self.queues[name, by].committed()
 
     def wait_group(self, queue: str, mask: int, left: int) -> None:
-        """Threads wait until their `left` youngest groups are in flight at most."""
         for name, by in self._issued_by(queue, mask):
             issued = self.queues[name, by]
             done = [touch for group in issued.groups[left:] for touch in group]
@@ -643,16 +639,12 @@ class BlockMemory:
 
     def _lacks(self, touch: Touch, landed: Landed, *, seen: bool = False) -> bool:
         """Whether threads do not know that a copy is over, or have not `seen` what it brought."""
-        known = self.clocks.saw if seen else self.clocks.passed
-        lacks = known(self._threads(touch), landed.column) <= landed.phase
-        return lacks and not self._is_over(landed.copy, touch)
+        known, end = self.clocks.sees if seen else self.clocks.knows, (landed.column, landed.phase)
+        return not (known(self._threads(touch), (end,)) or self._is_over(landed.copy, touch))
 
     def _is_over(self, copy: CopyInFlight, touch: Touch) -> bool:
         """Whether threads know the end of a phase of another mbarrier that does not end before a copy."""
-        if not copy.also:
-            return False
-        threads = self._threads(touch)
-        return any(self.clocks.saw(threads, column) > phase for column, phase in copy.also)
+        return any(self.clocks.sees(self._threads(touch), (end,)) for end in copy.also)
 
     def _some_waited(self, landed: Landed) -> bool:
         """Whether a copy is over for some, where all go together."""

@@ -205,12 +205,10 @@ def for_each(function: Callable[[list[Any]], Any], values: Sequence[Value]) -> V
 
 
 def value_at(value: Value, residues: Mapping[Form, int]) -> Value:
-    """A value where sums have some residues."""
     return value.at(residues) if isinstance(value, EachRotation) else value
 
 
 def gathered(parts: list[tuple[int, Value]], whole: int) -> Value:
-    """What each thread has, where threads of some masks have one value each."""
     masks, values = [mask for mask, _ in parts], [value for _, value in parts]
     return for_each(
         lambda each: amounts.gathered(list(zip(masks, each, strict=True)), whole), values
@@ -219,7 +217,6 @@ def gathered(parts: list[tuple[int, Value]], whole: int) -> Value:
 
 @lru_cache(maxsize=1 << 12)
 def among(value: EachThread | EachRotation | BytePlace | OfRanks, mask: int) -> Value:
-    """The values of some threads: one, if it is the same; what others have does not count."""
     if isinstance(value, OfRanks):
         parts = tuple((mine & mask, place) for mine, place in value.parts if mine & mask)
         return parts[0][1] if [mine for mine, _ in parts] == [mask] else OfRanks(parts)
@@ -291,7 +288,6 @@ def meet(one: ByteRange, other: ByteRange) -> bool:
 
 
 def must_meet(one: ByteRange, other: ByteRange) -> bool:
-    """Whether regions that may meet certainly do."""
     return one.root == other.root and (
         (one.exact and (other.exact or _within(other, one)))
         or (other.exact and _within(one, other))
@@ -326,7 +322,6 @@ def _within(part: ByteRange, whole: ByteRange) -> bool:
 
 
 def root_place(root: int, kind: Any) -> BytePlace:
-    """The place of a root by its own type."""
     try:
         _, offset = strides_and_offset(ir.MemRefType(kind))
         start = None if offset is None else offset * element_bytes(kind)

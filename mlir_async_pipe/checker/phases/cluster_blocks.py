@@ -45,12 +45,7 @@ class ClusterBlocks:
         return rank % x, rank // x % y, rank // (x * y)
 
     def members(self, rank: int) -> int:
-        """The threads of a block."""
         return ((1 << self.threads) - 1) << rank * self.threads
-
-    def members_of_all(self) -> tuple[int, ...]:
-        """The threads of each block; none where one is all."""
-        return tuple(map(self.members, range(self.count))) if self.threads else ()
 
     def rank_of(self, mask: int | None) -> int:
         """The block of some threads, which are all of one."""
@@ -126,7 +121,6 @@ def is_of_cluster(memory: Any) -> bool:
 
 
 def reaches_blocks(run: Run) -> bool:
-    """Whether an op is about the blocks of a cluster."""
     op, row = run.op, run.row
     if op.name == MAPA or meets_cluster(op):
         return True

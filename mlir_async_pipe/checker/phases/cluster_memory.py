@@ -35,18 +35,15 @@ class ClusterMemory(BlockMemory):
     ended: int = 0
 
     def copy(self) -> ClusterMemory:
-        """The same, to be changed on its own."""
         made = super().copy()
         assert isinstance(made, ClusterMemory)
         made.reached = dict(self.reached)
         return made
 
     def key_of_blocks(self) -> Hashable:
-        """Who has met or ended."""
         return self.met, self.ended
 
     def dones(self) -> Iterator[dict[Any, Event]]:
-        """What was done, in other blocks too."""
         yield from super().dones()
         yield self.reached
 
@@ -55,7 +52,6 @@ class ClusterMemory(BlockMemory):
     def arrive(
         self, key: Key, op: int, mask: int, count: int, size: int | None, releases: bool = True
     ) -> None:
-        """Threads arrive, perhaps in another block."""
         if key[0] >= 0:
             self._reach(key[0], op, mask)
         super().arrive(key, op, mask, count, size, releases)

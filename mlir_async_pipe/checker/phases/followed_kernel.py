@@ -145,7 +145,6 @@ class OrderedByPhases(NamedTuple):
 
 
 def _numbered(asked: OrderedByPhases, flow: Flow, effects: OpEffects) -> ByThreads:
-    """By the numbers of ops."""
     numbers: dict[Step, list[int]] = {}
     for run in flow.runs():
         if not run.makes_values and run.row.accesses:
@@ -179,15 +178,19 @@ def _follow(
         numbers.blocks = blocks_of(flow, size, cluster)
     except NotFollowedError as unknown:
         return Followed((), unknown.reason, ())
-    everybody, blocks = (1 << numbers.threads) - 1, numbers.blocks.members_of_all()
-    lost = "specialised"
-    if not blocks:
-        classes = WarpClasses((everybody,), together=True)
+    blocks, lost = numbers.blocks, "specialised"
+    if not blocks.threads:
+        classes = WarpClasses(((1 << numbers.threads) - 1,), together=True)
         paths, short = _followed(flow, effects, numbers, classes, Rung.TOGETHER)
         lost = short.reason
     # What one side forwards may be no number of all threads, but one of each role.
     if lost in ("specialised", "unknown-number"):
-        classes = WarpClasses(tuple(map(warps_of, blocks or (everybody,))))
+        each = (
+            map(blocks.members, range(blocks.count))
+            if blocks.threads
+            else [(1 << numbers.threads) - 1]
+        )
+        classes = WarpClasses(tuple(map(warps_of, each)))
         paths, short = _roles(flow, effects, numbers, classes)
     proven = not short.reason and not short.faults
     if proven or not paths.loops.some_long:
@@ -470,7 +473,9 @@ def _candidates(atom: Atom, ends: Range, conditions: NumberConditions) -> Iterab
     """Numbers in a range with a residue, from the smallest one; of one without conditions one, two,
     three times what it is divided by."""
     low, high = ends
-    if not low and high is None and atom not in conditions.residues and not _from_zero(atom):
+    # Of counts and ids 0 tells the most, of sizes and steps 1.
+    from_zero = atom.kind in _COUNTING or atom.tag in _IDS
+    if not low and high is None and atom not in conditions.residues and not from_zero:
         grain = conditions.grains.get(atom, 1)
         return count(grain, grain)
     residue, modulus = conditions.residues.get(atom, (0, 1))
@@ -478,11 +483,6 @@ def _candidates(atom: Atom, ends: Range, conditions: NumberConditions) -> Iterab
         return count(high - (high - residue) % modulus, -modulus)
     first = (low or 0) + (residue - (low or 0)) % modulus
     return count(first, modulus) if high is None else range(first, high + 1, modulus)
-
-
-def _from_zero(atom: Atom) -> bool:
-    """Whether an unknown is a count or an id: 0 tells the most. Of sizes and steps 1 does."""
-    return atom.kind in _COUNTING or atom.tag in _IDS
 
 
 def _number(form: Form, numbers: Numbers) -> int:

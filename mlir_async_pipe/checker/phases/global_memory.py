@@ -32,13 +32,14 @@ from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.flow.algorithms import components
-from mlir_async_pipe.facts.values.map_memory import (
+from mlir_async_pipe.facts.values.memory_roots import (
+    Root,
     described_memref,
     described_root,
     is_given_map,
     map_root,
+    root_of,
 )
-from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_partial_barrier, use_of
 from mlir_async_pipe.vocabulary.mbarrier_ops import MAKES_TENSOR_MAP, MAP_BYTES
 from mlir_async_pipe.vocabulary.rows import BULK_STORE

@@ -91,9 +91,10 @@ class RunningPhase(NamedTuple):
 
     def lacks_bytes(self) -> int:
         """Bytes that are announced and do not come; below 0 those that come and are not announced."""
-        if self.expected is None or self.copied is None:
+        copied = self.copied
+        if self.expected is None or copied is None:
             raise NotFollowedError("unknown-bytes")
-        return self.expected - self.copied
+        return self.expected - copied
 
     def with_arrivals(
         self, needs: int, init: int, op: int, mask: int, arrivals: int, size: int | None
@@ -309,10 +310,15 @@ def announce(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, size: in
 
 
 def copy(
-    barrier: Mbarrier, clocks: WarpClocks, mask: int, issued: CopyInFlight, *, each: bool = False
+    barrier: Mbarrier,
+    clocks: WarpClocks,
+    op: int,
+    mask: int,
+    issued: CopyInFlight,
+    *,
+    each: bool = False,
 ) -> Mbarrier:
     """A thread issues a copy that completes on the mbarrier, or `each` of several a part of it."""
-    op = issued.op
     check_usable(barrier, clocks, op, mask)
     check_fenced(barrier, clocks, op, mask)
     if not (each or single(mask)):

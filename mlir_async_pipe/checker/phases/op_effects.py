@@ -271,7 +271,6 @@ class OpEffects:
         return self.in_global.seen(region, run.op)
 
     def root(self, memory: Any, frame: int) -> int:
-        """The number of the root of a memref or pointer."""
         return self.sites.roots.number(root_of(memory), frame)
 
     def _is_touched(self, memory: Any, frame: int) -> bool:
@@ -481,7 +480,6 @@ class OpEffects:
         return execute
 
     def _product(self, run: Run, row: Row) -> Effect:
-        """A product reads what its descriptors name."""
         groups, form = groups_of(run.op), product_form(run.op)
         reads = [
             self.read_by_product(run, DESCRIPTORS.index(name), groups[name][0], form)
@@ -535,7 +533,6 @@ class OpEffects:
         return read
 
     def _acquire(self, run: Run) -> Effect | None:
-        """Threads see what was released of a tensor map."""
         in_global = self.in_global
         if in_global is None:
             return None
@@ -674,7 +671,6 @@ def _align(spot: Spot) -> None:
 
 
 def may_wait(run: Run) -> bool:
-    """Whether threads may stop at an op until others come."""
     row = named_row(run.op.name)
     return row.barrier is not None or row.phase in ("wait", "test", "poll")
 
@@ -927,5 +923,4 @@ def _cells(run: Run, effects: OpEffects, operand: int = 0) -> Callable[..., Cell
 
 
 def columns_of(op: int) -> Form:
-    """The address of the columns that an op takes, as a number of its own."""
     return address_of(-1 - op, 0)

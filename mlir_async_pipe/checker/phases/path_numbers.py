@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,12 @@ from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.poll_loops import AWAITED
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence
-from mlir_async_pipe.facts.values.alignment import value_alignment
-from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.alignment import divisor, value_alignment
 from mlir_async_pipe.facts.values.domains import Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.map_memory import given_place
-from mlir_async_pipe.facts.values.memory_roots import is_pointer, root_of
+from mlir_async_pipe.facts.values.memory_roots import given_place, is_pointer, root_of
+from mlir_async_pipe.facts.values.thread_numbers import numbers_of_id, thread_ids
 from mlir_async_pipe.vocabulary import accesses, row_of, use_of
 from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, MAPA, LaunchId, launch_id
@@ -80,8 +80,7 @@ class PathNumbers:
 
     @property
     def threads(self) -> int:
-        """The threads of the block, or of all in its cluster."""
-        return self.size[0] * self.size[1] * self.size[2] * self.blocks.count
+        return prod(self.size) * self.blocks.count
 
     def given(self, number: int, rank: int = 0) -> Value:
         """A value that no step of the path makes in the block `rank` of its cluster: a constant, an
@@ -140,19 +139,12 @@ class PathNumbers:
         return forms.of_atom(Atom("size" if is_size(value) else "unknown", number))
 
     def _id(self, found: LaunchId, rank: int) -> Amount:
-        x, y, z = self.size
-        linear = np.tile(np.arange(x * y * z, dtype=np.int64), self.blocks.count)
         if self.blocks.threads and (known := _id_in_cluster(found, self.blocks, rank)) is not None:
             return known
-        if found.kind == "thread":
-            return of_array((linear % x, linear // x % y, linear // (x * y))[found.axis])
-        if found.kind == "lane":
-            return of_array(linear % WARP)
-        if found.kind == "subgroup":
-            return of_array(linear // WARP)
-        if found.kind == "block_size":
-            return self.size[found.axis]
-        return forms.of_atom(Atom("size", (found.kind, found.axis)))
+        linear = np.tile(np.arange(prod(self.size)), self.blocks.count)
+        numbers = numbers_of_id(found, thread_ids(linear, self.size), self.size, WARP)
+        unknown = forms.of_atom(Atom("size", (found.kind, found.axis)))
+        return unknown if numbers is None else of_array(numbers)
 
     # Ops ----------------------------------------------------------------------------------
 
@@ -351,7 +343,7 @@ def _operation(run: Run, op: Typed) -> Evaluation:
         return made
 
     def computed(values: tuple[Value, ...], spot: Spot) -> Value:
-        if method == "select" and not all(_is_amount(value) for value in values[1:]):
+        if method == "select" and any(_amount(value) is not value for value in values[1:]):
             condition = values[0]
             if isinstance(condition, Form):
                 condition = int(spot.known.at_least_one(condition))
@@ -371,10 +363,6 @@ def _whole_mask(op: Any) -> int | None:
     mask = integer_constant(op.operands[1])
     low = 0 if mask is None or mask <= 0 else (mask & -mask) - 1
     return mask + low if mask and low and not divisor(op.operands[0], Arithmetic()) & low else None
-
-
-def _is_amount(value: Value) -> bool:
-    return value is None or isinstance(value, int | Form | EachThread)
 
 
 def _address(op: Any, pointer: int, alignment: int, spot: Spot) -> Value:

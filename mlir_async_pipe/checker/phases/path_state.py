@@ -83,12 +83,10 @@ class RoleState:
         return {name: getattr(self, name) for name in RoleState.__match_args__}
 
     def copied(self, **changed: Any) -> Self:
-        """One that can be changed on its own."""
         changed |= {"env": dict(self.env), "iterations": dict(self.iterations)}
         return replace(self, registers=self.registers.copy(), **changed)
 
     def own_key(self, memory: BlockMemory) -> Hashable:
-        """What is equal for threads that have the same."""
         return (
             self.mask,
             _values_of(self.env, memory),
@@ -113,7 +111,6 @@ class Strand(RoleState):
     edge: ControlEdge | None = None
 
     def key(self, memory: BlockMemory) -> Hashable:
-        """What is equal for the same strand."""
         return (
             self.block,
             self.position,
@@ -174,7 +171,6 @@ class PathState(RoleState):
         )
 
     def spot(self) -> Spot:
-        """What effects look at."""
         return Spot(self.memory, self.known, self.mask, self.get_here, self.meeting)
 
     def get_here(self, number: int) -> Value:
@@ -192,7 +188,6 @@ class PathState(RoleState):
         return bool(self.others) or self.mask != self.memory.everybody
 
     def strands(self) -> Iterator[RoleState]:
-        """The role that runs, and the others."""
         yield self
         yield from self.others
 
@@ -378,7 +373,6 @@ class Spot:
         return NotFollowedError("unknown-number")
 
     def parity(self, number: int) -> int:
-        """The lowest bit of a number."""
         value = self.get(number)
         if isinstance(value, int):
             return value & 1

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from itertools import chain
 from math import gcd, prod
+from typing import Any
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import ZERO, Atom, Form
@@ -51,12 +52,10 @@ class Knowledge:
     aligned: dict[Atom, int] = field(default_factory=dict)
 
     def copy(self) -> Knowledge:
-        """The same, to be changed on its own."""
         ranges, residues = dict(self.ranges), dict(self.residues)
         return Knowledge(ranges, residues, self.past, self.beside_roles, self.aligned)
 
     def key(self) -> Hashable:
-        """What is equal for the same knowledge."""
         return frozenset(self.ranges.items()), frozenset(self.residues.items())
 
     def bounds(self, form: Form) -> Range:
@@ -191,7 +190,6 @@ class Knowledge:
         self.ranges[direction] = sums.scaled(sums.moved((low, high), -form.constant), factor)
 
     def residue(self, form: Form, modulus: int) -> int | None:
-        """The residue of a form, None if it is not known."""
         total = form.constant
         for atom, coefficient in form.terms:
             needed = modulus // gcd(coefficient, modulus)
@@ -238,7 +236,6 @@ class Knowledge:
         return found
 
     def supposing(self, atom: Atom, residue: int, modulus: int) -> Knowledge:
-        """What is known where an unknown has a residue."""
         one = self.copy()
         one.residues[atom] = residue, modulus
         return one
@@ -327,19 +324,18 @@ FARTHEST = 128
 def first_range(atom: Atom) -> Range:
     """What an atom may be before any condition: sizes and ids are not negative, bits 0 or 1, and a
     loop's number not below the first one."""
-    if atom.kind in ("size", "carried", "loop", RATIO):
-        return 0, None
-    if atom.kind == "trip":
-        trips: int | None = atom.key[1]  # type: ignore[index]
-        return 0, trips
-    if atom.kind == "bit":
-        return 0, 1
-    if atom.kind == "rest":
-        total: int = atom.key[1]  # type: ignore[index]
-        return None, total
-    if atom.kind == "remainder":
-        by: int = atom.key[1]  # type: ignore[index]
-        return 0, by - 1
+    key: Any = atom.key
+    match atom.kind:
+        case "size" | "carried" | "loop" | "ratio":
+            return 0, None
+        case "trip":
+            return 0, key[1]
+        case "bit":
+            return 0, 1
+        case "rest":
+            return None, key[1]
+        case "remainder":
+            return 0, key[1] - 1
     return OPEN
 
 
@@ -347,23 +343,18 @@ def is_made_of(atom: Atom, atoms: set[Atom]) -> bool:
     """Whether an unknown is named by some others only, and by what ops may give again: ids and sizes
     of the launch, answers of tests of a phase."""
     return all(
-        inner in atoms or len(atoms_within(inner)) > 1 or _is_given_again(inner)
+        inner in atoms
+        or len(atoms_within(inner)) > 1
+        or (inner.kind in ("size", "bit") and isinstance(inner.key, tuple))
         for inner in atoms_within(atom)
     )
 
 
-def _is_given_again(atom: Atom) -> bool:
-    return atom.kind in ("size", "bit") and isinstance(atom.key, tuple)
-
-
 def stays(atom: Atom) -> bool:
     """Whether an unknown is the same number as long as the kernel runs."""
-    given = atom.kind in ("size", "unknown", "bit") and isinstance(atom.key, int)
-    return (
-        given
-        or atom.kind in ("quotient", "remainder")
-        or (atom.kind == "size" and isinstance(atom.key, tuple))
-    )
+    if isinstance(atom.key, int):
+        return atom.kind in ("size", "unknown", "bit")
+    return atom.kind in ("quotient", "remainder", "size")
 
 
 def near(low: int | None, high: int | None, by: int) -> Range:
@@ -496,5 +487,4 @@ def atoms_within(atom: Atom) -> frozenset[Atom]:
 
 
 def mentions(form: Form, atom: Atom) -> bool:
-    """Whether a form is made of an atom."""
     return any(atom in atoms_within(inner) for inner, _ in form.terms)

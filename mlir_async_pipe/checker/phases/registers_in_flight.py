@@ -142,11 +142,9 @@ class Registers:
         return touch
 
     def copy(self) -> Registers:
-        """The same, to be changed on its own."""
         return replace(self, held=dict(self.held), loading=dict(self.loading))
 
     def key(self) -> Hashable:
-        """What is equal for the same registers."""
         return frozenset(self.held.items()), self.fenced, frozenset(self.loading.items())
 
     def join(self, other: Registers) -> None:
@@ -178,18 +176,10 @@ class Registers:
 
     # Products -----------------------------------------------------------------------------
 
-    def multiply(self, sums: int, undefined: bool, result: int, now: Held) -> None:
-        """A product adds to sums."""
-        self._check_fenced(self.parts(sums), undefined, now)
-        if not undefined:
-            # Who adds to them once more has a copy of them.
-            self.fill(sums, frozenset({((), now._replace(age=None, how=COPIED))}))
-        self.fill(result, frozenset({((), now)}))
-
-    def multiply_each(
-        self, sums: tuple[int, ...], factors: tuple[int, ...], result: int, now: Held
+    def multiply(
+        self, sums: list[int], factors: list[int], result: int, now: Held, *, undefined: bool
     ) -> None:
-        """A product adds to registers that are given one by one, and reads others until its group is over."""
+        """A product adds to sums, or to their registers one by one, and reads others until its group is over."""
         of_sums, of_factors = (
             [self.members.get(number, (number, ())) for number in numbers]
             for numbers in (sums, factors)
@@ -198,15 +188,15 @@ class Registers:
             self.check(value, now.op, at)
         for value, at in (*of_sums, *of_factors):
             parts = (entry for entry in self.parts(value) if _meet(entry[0], at))
-            self._check_fenced(frozenset(parts), False, now)
-        for value, at in of_sums:
+            self._check_fenced(frozenset(parts), undefined, now)
+        for value, at in () if undefined else of_sums:
+            # Who adds to them once more has a copy of them.
             self.touch(value, at, now._replace(age=None, how=COPIED))
         for value, at in of_factors:
             self.fill(value, self.parts(value) | {(at, now._replace(by=0, how=FACTOR))})
         self.fill(result, frozenset({((), now)}))
 
     def write_alone(self, value: int, op: int, mask: int | None) -> None:
-        """An op writes a register that products name by itself."""
         self.check_factor(value, op)
         self.touch(value, (), Held(op, None, _those(mask), WRITTEN))
 
@@ -300,28 +290,19 @@ def _keeps_in_variable(op: Operation) -> bool:
 def _queued(run: Run, row: Row, number: Callable[[Run], int]) -> Plan | None:
     """Products, their groups, waits and fences."""
     op, left = run.op, products_left(run.op)
-    if is_assembled(op):
+    if is_assembled(op) or row.descriptors:
         groups, own, shape = groups_of(op), number(run), shape_of_product(op)
-        given = [run.operands[n] for n in groups["sums"]]
+        sums = [run.operands[n] for n in groups["sums"]]
         names = [name for name in row.operands if name.startswith("factor")]
         factors = [run.operands[groups[name][0]] for name in names]
-
-        def multiply_each(registers: Registers, mask: int | None) -> None:
-            now = Held(own, OPEN, _those(mask), shape)
-            registers.multiply_each(tuple(given), tuple(factors), run.results[0], now)
-
-        return multiply_each
-    if row.descriptors:
-        at = groups_of(op)["sums"][0]
-        made = defining_op(op.operands[at])
-        undefined = made is not None and made.name in UNDEFINED
-        own, shape = number(run), shape_of_product(op)
+        made = defining_op(op.operands[groups["sums"][0]])
+        undefined = len(sums) == 1 and made is not None and made.name in UNDEFINED
 
         def multiply(registers: Registers, mask: int | None) -> None:
             if row.fences_sums:
                 registers.fence(_those(mask))
             now = Held(own, OPEN, _those(mask), shape)
-            registers.multiply(run.operands[at], undefined, run.results[0], now)
+            registers.multiply(sums, factors, run.results[0], now, undefined=undefined)
             if left is not None:
                 registers.commit()
                 registers.wait(left)

@@ -98,11 +98,6 @@ def _quarters_of(mask: int) -> set[int]:
     return {warp % QUARTERS for warp in threads_of(warps_of(mask))}
 
 
-def _share_no_lanes(mask: int) -> bool:
-    """Whether each warp of a mask has lanes of its own."""
-    return len(_quarters_of(mask)) == warps_of(mask).bit_count()
-
-
 class Core(NamedTuple):
     """The tensor core of a thread: its columns among the clocks, of what products read and of where they
     add up."""
@@ -129,7 +124,6 @@ class TensorMemory:
     live: tuple[tuple[int, int], ...] = ()
 
     def copy(self) -> TensorMemory:
-        """The same, to be changed on its own."""
         return replace(
             self,
             cores=dict(self.cores),
@@ -190,7 +184,6 @@ class TensorMemory:
     # Products -----------------------------------------------------------------------------
 
     def issue(self, product: Product, clocks: WarpClocks) -> None:
-        """A thread issues a product."""
         mask, op = product.by, product.op
         if mask.bit_count() != 1:
             note = "each thread multiplies, and all of them add to the same sums"
@@ -227,7 +220,7 @@ class TensorMemory:
     def running(self, mask: int, clocks: WarpClocks) -> Iterator[Product]:
         """What products read of which threads do not see that they are over."""
         for product, (column, tick) in self.reading.items():
-            if clocks.saw(mask, column) <= tick:
+            if not clocks.sees(mask, ((column, tick),)):
                 yield product
 
     # Loads and stores -----------------------------------------------------------------------
@@ -256,8 +249,8 @@ class TensorMemory:
         self, load: Load, other: Load, read: Read, clocks: WarpClocks, certain: bool
     ) -> None:
         """Threads touch cells that they or others have touched, and one of the two writes there."""
-        if load.by == other.by and _share_no_lanes(load.by):
-            # Each of its own. Two stores in a row may be in the order of their threads.
+        if load.by == other.by and len(_quarters_of(load.by)) == warps_of(load.by).bit_count():
+            # Each warp of its own. Two stores in a row may be in the order of their threads.
             if read.landed is None:
                 both = load.writes and other.writes
                 raise PhaseFault(
@@ -269,11 +262,9 @@ class TensorMemory:
             self._check_read(load.op, load.by, other, read, clocks, certain)
 
     def landed(self, mask: int, clocks: WarpClocks) -> None:
-        """Threads have waited for their loads."""
         self._land(mask, clocks, stores=False)
 
     def stored(self, mask: int, clocks: WarpClocks) -> None:
-        """Threads have waited for their stores."""
         self._land(mask, clocks, stores=True)
 
     def _land(self, mask: int, clocks: WarpClocks, *, stores: bool) -> None:
@@ -371,7 +362,7 @@ class TensorMemory:
         fenced: bool = False,
     ) -> None:
         """Threads touch what a product uses: raises the fault where they do not know it to be over."""
-        if clocks.saw(mask, event[0]) <= event[1]:
+        if not clocks.sees(mask, (event,)):
             raise fault
         if not (fenced or self._is_fenced(mask, (event,), clocks)):
             note, found = _AFTER_COMMIT[clocks.classes.together], fault.found

@@ -87,10 +87,6 @@ class WarpClasses:
     def everybody(self) -> int:
         return sum(self.groups)
 
-    def is_one_warp(self, number: int) -> bool:
-        """Whether a class is a single warp, or thread."""
-        return self.groups[number].bit_count() == 1
-
 
 @lru_cache(maxsize=1 << 10)
 def warps_of(mask: int) -> int:
@@ -130,11 +126,9 @@ class WarpClocks:
         return cls(classes, dict.fromkeys(range(size), 0), [ClockPair(none, none)] * size, size)
 
     def copy(self) -> WarpClocks:
-        """The same, to be changed on its own."""
         return replace(self, ticks=dict(self.ticks), known=list(self.known))
 
     def new_column(self) -> int:
-        """The place of one more mbarrier."""
         self.columns += 1
         nothing = (0,) * self.columns
         self.known = [known.joined(ClockPair(nothing, nothing)) for known in self.known]
@@ -158,7 +152,7 @@ class WarpClocks:
         """Whether all of some threads know that something is over; a warp knows what it did itself."""
         return all(
             self.known[number].before[other] > tick
-            or (number == self.class_of(other) and self.classes.is_one_warp(number))
+            or (number == self.class_of(other) and self.classes.groups[number].bit_count() == 1)
             for number in self.classes.of(mask)
             for other, tick in event
         )
@@ -178,7 +172,6 @@ class WarpClocks:
         )
 
     def sees(self, mask: int, event: Event) -> bool:
-        """Whether all of some threads see what others did."""
         return all(
             self.known[number].seen[other] > tick
             for number in self.classes.of(mask)
@@ -203,11 +196,6 @@ class WarpClocks:
             found = found.joined(ClockPair(over, over if before is seen else phases(seen)))
         return found
 
-    def saw(self, mask: int, column: int) -> int:
-        """Of how many phases of an mbarrier some threads all see what they brought; or commits of a
-        core."""
-        return min(self.known[number].seen[column] for number in self.classes.of(mask))
-
     def release(self, mask: int) -> ClockPair:
         """Threads release what they know, and all that they did; a new tick begins."""
         did = self.did(self.classes.of(mask))
@@ -229,10 +217,13 @@ class WarpClocks:
 
     def acquire(self, mask: int, released: ClockPair, column: int, passed: int) -> None:
         """Threads acquire what was released, and that phases of an mbarrier are over."""
-        over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
-        released = released.joined(ClockPair(over, over))
+        released = released.joined(self._over(column, passed))
         for number in self.classes.of(mask):
             self.known[number] = self.known[number].joined(released)
+
+    def _over(self, column: int, passed: int) -> ClockPair:
+        over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
+        return ClockPair(over, over)
 
     def align(self, mask: int) -> None:
         """The lanes of each warp come to one op: what any of them did happened before, which the others need not
@@ -254,14 +245,12 @@ class WarpClocks:
                 self.known[number] = ClockPair(before, self.known[number].seen)
 
     def common(self) -> ClockPair:
-        """What all know."""
         clocks = zip(*self.known, strict=True)
         return ClockPair(*(tuple(map(min, zip(*each, strict=True))) for each in clocks))
 
     def know_all(self, column: int, passed: int) -> ClockPair:
         """All know that phases of an mbarrier are over; gives that."""
-        over = (*(0,) * column, passed, *(0,) * (self.columns - column - 1))
-        released = ClockPair(over, over)
+        released = self._over(column, passed)
         self.known = [known.joined(released) for known in self.known]
         return released
 

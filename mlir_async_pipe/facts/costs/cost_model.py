@@ -362,7 +362,8 @@ def own_cycles(op: Any) -> int | None:
     """
     own = given_cycles(op)
     if own is not None:
-        return 0 if len(op.regions) and _copies_inside(op) else own
+        inside = walk(op) if len(op.regions) and not _is_async(op) else ()
+        return 0 if any(map(_is_async, inside)) else own
     for above in ancestors(op):
         if is_function(above):
             return None
@@ -377,10 +378,6 @@ def own_cycles(op: Any) -> int | None:
 def _is_async(op: Any) -> bool:
     row = row_of(op)
     return row.queue is not None and row.asynchronous(op)
-
-
-def _copies_inside(op: Any) -> bool:
-    return not _is_async(op) and any(_is_async(inner) for inner in walk(op))
 
 
 @dataclass

@@ -39,8 +39,12 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.costs.cost_model import bytes_of_access
-from mlir_async_pipe.facts.values.alignment import access_alignment, static_strides, value_alignment
-from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.alignment import (
+    access_alignment,
+    divisor,
+    static_strides,
+    value_alignment,
+)
 from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, is_induction_variable, memoised
 from mlir_async_pipe.facts.values.linear import Arithmetic
@@ -82,8 +86,6 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Why it is not known what the lanes of an access ask for."""
-
     space: Literal["workgroup", "global"]
     why: str
 

@@ -36,7 +36,6 @@ def walked(starts: Iterable[N], after: After[N]) -> Iterator[N]:
 
 
 def reached(starts: Iterable[N], after: After[N]) -> set[N]:
-    """The starts and all nodes that can be reached from them."""
     return set(walked(starts, after))
 
 

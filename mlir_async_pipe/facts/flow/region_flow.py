@@ -106,7 +106,6 @@ def leaves(end: Operation) -> bool:
 
 
 def successors(block: Block) -> list[Block]:
-    """The blocks that may run after a block of their region."""
     return list(terminator(block).successors)
 
 

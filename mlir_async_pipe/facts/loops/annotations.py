@@ -244,50 +244,36 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         order=None if _is_op_form(loop, ORDER) else _integers(loop, ORDER),
         async_stages=_integers(loop, ASYNC_STAGES),
         num_stages=_integer(loop, NUM_STAGES),
-        schedule=_choice(loop, SCHEDULE),
-        wait_at=_choice(loop, WAIT_AT),
         independent=is_set(loop.attributes, INDEPENDENT),
-        epilogue=_choice(loop, EPILOGUE) or "peel",
-        short_trip=_choice(loop, SHORT_TRIP) or "version",
-        stage_through=_choice(loop, STAGE_THROUGH) or "auto",
         else_registers=_integer(loop, ELSE_REGISTERS),
-        issue=_choice(loop, ISSUE) or "auto",
-        fragments=_choice(loop, FRAGMENTS) or "auto",
-        swizzle=_choice(loop, SWIZZLE) or "none",
-        store_through=_choice(loop, STORE_THROUGH) or "auto",
-        residuals=_choice(loop, RESIDUALS) or "direct",
         in_flight=_integer(loop, IN_FLIGHT),
-        roles=_choice(loop, ROLES) or "auto",
+        **{name.removeprefix(PREFIX): _choice(loop, name) for name in CHOICES},
     )
     if annotations.in_flight is not None and annotations.in_flight < 0:
         raise _bad(loop, IN_FLIGHT, "0 or more")
     if annotations.num_stages is not None:
         check_num_stages(annotations.num_stages, loop)
     if annotations.num_stages is not None and annotations.stage is not None:
-        raise InputError(
-            f"'{NUM_STAGES}' and '{STAGE}' exclude each other",
-            code="conflicting-annotations",
-            at=loop,
-            advice=f"keep '{NUM_STAGES}' for the default schedule, or the arrays for your own",
+        why = f"'{NUM_STAGES}' and '{STAGE}' exclude each other"
+        raise _conflict(
+            loop, why, f"keep '{NUM_STAGES}' for the default schedule, or the arrays for your own"
         )
     others = [n for n in (NUM_STAGES, STAGE, ORDER, ASYNC_STAGES) if n in loop.attributes]
     if annotations.schedule is not None and others:
-        raise InputError(
-            f"'{SCHEDULE}' and '{others[0]}' exclude each other",
-            code="conflicting-annotations",
-            at=loop,
-            advice=f"'{SCHEDULE}' finds stages and orders itself",
-        )
+        why = f"'{SCHEDULE}' and '{others[0]}' exclude each other"
+        raise _conflict(loop, why, f"'{SCHEDULE}' finds stages and orders itself")
     if annotations.in_loop_form and in_latency_form(loop):
         given = next(op for op in operations(loop.regions[0].blocks[0]) if LATENCY in op.attributes)
-        raise InputError(
-            f"'{LATENCY}' on ops asks for a schedule, and the loop gives one",
-            code="conflicting-annotations",
-            at=loop,
-            notes=((f"'{LATENCY}' here", given),),
-            advice=f"'{CYCLES}' says what an op costs and asks for nothing",
-        )
+        why = f"'{LATENCY}' on ops asks for a schedule, and the loop gives one"
+        advice = f"'{CYCLES}' says what an op costs and asks for nothing"
+        raise _conflict(loop, why, advice, ((f"'{LATENCY}' here", given),))
     return annotations
+
+
+def _conflict(
+    loop: Operation, why: str, advice: str, notes: tuple[tuple[str, Operation], ...] = ()
+) -> InputError:
+    return InputError(why, code="conflicting-annotations", at=loop, notes=notes, advice=advice)
 
 
 def check_num_stages(number: int, loop: Operation) -> None:
@@ -318,7 +304,6 @@ def check_names(op: Operation, known: Sequence[str]) -> None:
 
 
 def remove(op: Operation, names: Sequence[str]) -> None:
-    """Delete those of `names` that stand on the op."""
     for name in names:
         if name in op.attributes:
             del op.attributes[name]
@@ -406,8 +391,9 @@ def _number(op: Operation, name: str, attribute: Any) -> int:
 
 
 def _choice(op: Operation, name: str) -> Any:
+    """What is chosen, the first of the choices by default; None of what has no default."""
     if name not in op.attributes:
-        return None
+        return None if name in (SCHEDULE, WAIT_AT) else CHOICES[name][0]
     text = as_kind(ir.StringAttr, op.attributes[name])
     value = "" if text is None else str(text.value)
     if value not in CHOICES[name]:

@@ -354,7 +354,11 @@ def copies_of(body: Body) -> Copies:
         if touching[s.number]
         and synchronisation_in(s.op) is None
         and all(op in halves or _can_be_async_copy(op) for op in touching[s.number])
-        and (halves.isdisjoint(touching[s.number]) or _runs_in_order(s.op))
+        # All regions of a half are such as a scope may have.
+        and (
+            halves.isdisjoint(touching[s.number])
+            or all(in_scope(op) for op in walk(s.op) if len(op.regions))
+        )
     }
     while True:
         # The other half stands in a statement that does something else too.
@@ -371,11 +375,6 @@ def copies_of(body: Body) -> Copies:
         [s for s in body.statements if s.number in copying],
         tuple(pair for pair in pairs if holder[pair[0]] in copying),
     )
-
-
-def _runs_in_order(statement: Operation) -> bool:
-    """Whether all regions of a statement are such as a scope may have."""
-    return all(in_scope(op) for op in walk(statement) if len(op.regions))
 
 
 def only_reads(statement: Statement, space: str) -> bool:

@@ -39,7 +39,6 @@ time to run. With p iterations in flight and g groups an iteration a wait leaves
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -94,7 +93,6 @@ def operand(op: Operation, name: str) -> Value | None:
 
 
 def operand_number(op: Operation, name: str) -> int:
-    """The place of an operand that the op has."""
     return named(op)[name]
 
 
@@ -232,12 +230,7 @@ class Transaction:
 @remembered
 def has_transactions(loop: Operation) -> bool:
     """Whether a loop copies by ops that complete on mbarriers."""
-    return bool(walk_named(loop, lambda name: complete_on_mbarriers((name,))))
-
-
-def complete_on_mbarriers(names: Iterable[str]) -> bool:
-    """Whether some ops of these names may complete on mbarriers."""
-    return any(named_row(name).completion == "mbarrier" for name in names)
+    return bool(walk_named(loop, lambda name: named_row(name).completion == "mbarrier"))
 
 
 # What announces or waits for a phase, or names an mbarrier: of a transaction, its commit and its wait.

@@ -218,12 +218,10 @@ class IntegerWriter(OpWriter):
         )
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """condition ? a : b, for values of any one type."""
         operands = (condition, a, b)
         return self._once(("arith.select", *operands), "arith.select", operands, a.type)
 
     def cast(self, name: str, value: Value, kind: Any) -> Value:
-        """A value in another type, by the op called `name`."""
         return self._once((name, value, kind), name, (value,), kind)
 
     def thread_id(self, axis: str) -> Value:
@@ -254,7 +252,6 @@ class IntegerWriter(OpWriter):
         return offset, shape[: kind.rank], shape[kind.rank :]
 
     def binary(self, name: str, a: Value, b: Value | int) -> Value:
-        """The result of an op of two operands, which is of their type."""
         operands = (a, self._operand(b, a))
         return self._once((name, *operands), name, operands, a.type)
 

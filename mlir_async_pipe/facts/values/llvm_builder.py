@@ -17,7 +17,6 @@ class LlvmBuilder(OpWriter):
     """Writes what the dialect has in many forms."""
 
     def integer(self, width: int) -> Any:
-        """The type of integers of `width` bits."""
         return ir.IntegerType.get_signless(width, self.location.context)
 
     def number(self, value: int, width: int = 64) -> Value:
@@ -28,11 +27,9 @@ class LlvmBuilder(OpWriter):
         return self.make("llvm.mlir.constant", [], kind, {"value": attribute})
 
     def cast(self, name: str, value: Value, kind: Any) -> Value:
-        """The value in another type, by the op called `name`."""
         return self.make(name, [value], kind)
 
     def binary(self, name: str, a: Value, b: Value | int) -> Value:
-        """The result of an op of two operands, which is of their type."""
         b = self.constant(b, a.type) if isinstance(b, int) else b
         return self.make(name, [a, b], a.type)
 
@@ -41,7 +38,6 @@ class LlvmBuilder(OpWriter):
         return self.make("llvm.extractelement", [vector, self.number(number)], kind)
 
     def with_element(self, vector: Value, element: Value, number: int) -> Value:
-        """The vector with another element in one place."""
         operands = [vector, element, self.number(number)]
         return self.make("llvm.insertelement", operands, vector.type)
 
@@ -75,7 +71,6 @@ class LlvmBuilder(OpWriter):
         return self.op(INLINE_ASSEMBLY, operands, results, attributes)
 
     def at(self, pointer: Value, offset: Value | int) -> Value:
-        """The pointer, `offset` bytes further on."""
         index, moving = (offset, []) if isinstance(offset, int) else (_DYNAMIC_INDEX, [offset])
         attributes = {
             "rawConstantIndices": ir.DenseI32ArrayAttr.get([index], self.location.context),

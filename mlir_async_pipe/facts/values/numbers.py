@@ -45,8 +45,6 @@ def evaluate_more(
 
 
 class Numbers(Domain[Array, None]):
-    """Numbers, modulo 2^bits after each op."""
-
     def constant(self, number: int) -> Array:
         return np.asarray(number, dtype=np.int64)
 
@@ -71,12 +69,10 @@ class Numbers(Domain[Array, None]):
         return np.asarray(v[0] * v[1])
 
     def div(self, op: Typed, v: list[Array], known: None) -> Array | None:
-        """A quotient; by 0 it is not defined."""
         a, b = (_read(op, number) for number in v)
         return _ROUNDED[op.row.rounding](a, b) if np.all(b) else None
 
     def rem(self, op: Typed, v: list[Array], known: None) -> Array | None:
-        """What the quotient leaves."""
         a, b = (_read(op, number) for number in v)
         # fmod has the sign of the dividend, mod that of the divisor.
         function = np.mod if op.row.rounding == "down" else np.fmod
@@ -92,11 +88,9 @@ class Numbers(Domain[Array, None]):
         return np.asarray(v[0] ^ v[1])
 
     def shl(self, op: Typed, v: list[Array], known: None) -> Array | None:
-        """A shift below the width."""
         return np.left_shift(*v) if _is_shift(op, v[1]) else None
 
     def shr(self, op: Typed, v: list[Array], known: None) -> Array | None:
-        """A shift below the width."""
         if not _is_shift(op, v[1]):
             return None
         number = _read(op, v[0])
@@ -109,11 +103,9 @@ class Numbers(Domain[Array, None]):
         return np.maximum(*(_read(op, number) for number in v))
 
     def select(self, op: Typed, v: list[Array], known: None) -> Array:
-        """One of two for each point."""
         return np.where(v[0] != 0, v[1], v[2])
 
     def cmp(self, op: Typed, v: list[Array], known: None) -> Array | None:
-        """0 or 1 for each point."""
         if op.detail is None:
             return None
         sign: Sign = "u" if op.detail[0] == "u" else "s"
@@ -121,7 +113,6 @@ class Numbers(Domain[Array, None]):
         return np.asarray(_COMPARED[op.detail[-2:]](a, b))
 
     def cast(self, op: Typed, v: list[Array], known: None) -> Array:
-        """Extended by the sign that is read."""
         return _read(op, v[0])
 
 
@@ -139,14 +130,10 @@ def _is_shift(op: Typed, by: Array) -> bool:
     return bool(np.all((by >= 0) & (by < op.given)))
 
 
-def _to_zero(a: Array, b: Array) -> Array:
-    return np.asarray((a - np.fmod(a, b)) // b)
-
-
 _ROUNDED: dict[str, Callable[[Array, Array], Array]] = {
     "down": np.floor_divide,
     "up": lambda a, b: np.floor_divide(a, b) + (np.mod(a, b) != 0).astype(a.dtype),
-    "zero": _to_zero,
+    "zero": lambda a, b: np.asarray((a - np.fmod(a, b)) // b),
 }
 _COMPARED: dict[str, Callable[[Array, Array], Any]] = {
     "eq": np.equal,

@@ -33,7 +33,6 @@ class Form(NamedTuple, Generic[S]):
         return (symbol for symbol, _ in self.terms)
 
     def coefficient(self, wanted: S) -> int:
-        """How often a symbol is in the form."""
         return next((number for symbol, number in self.terms if symbol == wanted), 0)
 
 
@@ -72,7 +71,6 @@ def subtract(a: Form[S], b: Form[S]) -> Form[S]:
 
 
 def without(form: Form[S], left_out: S) -> Form[S]:
-    """The form with one symbol's term dropped."""
     return Form(form.constant, frozenset(term for term in form.terms if term[0] != left_out))
 
 
@@ -93,7 +91,6 @@ ANYTHING: Interval = (None, None)
 
 
 def scaled(interval: Interval, factor: int) -> Interval:
-    """The interval of `factor * x` for x in `interval`."""
     low, high = interval
     a = None if low is None else low * factor
     b = None if high is None else high * factor
@@ -106,7 +103,6 @@ def added(first: Interval, second: Interval) -> Interval:
 
 
 def moved(interval: Interval, by: int) -> Interval:
-    """The interval of x + by."""
     return added(interval, (by, by))
 
 
@@ -171,7 +167,6 @@ def larger(first: Interval, second: Interval) -> Interval:
 
 
 def both(first: Interval, second: Interval) -> Interval:
-    """The numbers that are in both."""
     return most(first[0], second[0]), least(first[1], second[1])
 
 

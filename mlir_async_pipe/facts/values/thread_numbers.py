@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.numbers import evaluate, evaluate_more
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access
-from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import LaunchId, Size, launch_id
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
@@ -54,19 +54,24 @@ def ids_of(
 
     def leaf(value: Value) -> np.ndarray | None:
         known = launch_id(value)
-        if known is None:
-            return None
-        if known.kind == "thread":
-            return threads[known.axis]
-        if known.kind == "block_size":
-            return np.asarray(block[known.axis])
-        if known.kind == "lane":
-            return linear_thread(threads, block) % lanes
-        if known.kind == "subgroup":
-            return linear_thread(threads, block) // lanes
-        return None
+        return None if known is None else numbers_of_id(known, threads, block, lanes)
 
     return leaf
+
+
+def numbers_of_id(
+    known: LaunchId, threads: Mapping[int, np.ndarray], block: Size, lanes: int
+) -> np.ndarray | None:
+    match known.kind:
+        case "thread":
+            return threads[known.axis]
+        case "block_size":
+            return np.asarray(block[known.axis])
+        case "lane":
+            return linear_thread(threads, block) % lanes
+        case "subgroup":
+            return linear_thread(threads, block) // lanes
+    return None
 
 
 # Enough for 1024 threads times 1024 inner iterations; a GEMM tile takes milliseconds.

@@ -229,14 +229,10 @@ def compared_thread(condition: Value) -> Value | None:
     predicate = integer_attribute(op, "predicate")
     first, second = op.operands
     for thread, number, rule in ((first, second, _FIRST), (second, first, _SECOND)):
-        known = constant_value(number)
-        if predicate in rule and known == rule[predicate] and _is_thread_x(thread):
+        alone = predicate in rule and constant_value(number) == rule[predicate]
+        if alone and launch_id(_uncast(thread)) == LaunchId("thread", 0):
             return thread
     return None
-
-
-def _is_thread_x(value: Value) -> bool:
-    return launch_id(_uncast(value)) == LaunchId("thread", 0)
 
 
 def _uncast(value: Value) -> Value:

@@ -132,10 +132,6 @@ def _of_window(op: Operation) -> Beginning:
     return Beginning(tuple(steps))
 
 
-def _of_bytes(op: Operation) -> Beginning:
-    return Beginning((ViewStep(Operand(1), 1, 1),))
-
-
 def _of_layout(op: Operation) -> Beginning:
     (offset,) = window_of(op).offsets
     return Beginning((ViewStep(offset, 1, element_bytes(op.results[0].type)),), of_aligned=True)
@@ -154,7 +150,7 @@ def _of_pointer(op: Operation) -> Beginning:
 # What leaves the first element where it is has no rule.
 _BEGINNINGS: dict[Shown, Callable[[Operation], Beginning]] = {
     "window": _of_window,
-    "bytes": _of_bytes,
+    "bytes": lambda op: Beginning((ViewStep(Operand(1), 1, 1),)),
     "layout": _of_layout,
 }
 
@@ -290,7 +286,8 @@ Read: TypeAlias = Callable[[int], Form[S]]
 def viewed(op: Operation, source: View[S], read: Read[S]) -> View[S]:
     """What an op makes of the view that operand 0 is; a cast that no table has shows the same."""
     if op.name in POINTER_STEPS:
-        return source if POINTER_STEPS[op.name] == "same" else _stepped(op, source, read)
+        same = POINTER_STEPS[op.name] == "same"
+        return source if same else pointer_view(source.root, _begun(op, source, read))
     return _RULES[VIEW_OPS.get(op.name, "same")](op, source, read)
 
 
@@ -313,10 +310,6 @@ def _begun(op: Operation, source: View[S], read: Read[S]) -> Form[S] | None:
 
 def _form(number: Number, read: Read[S]) -> Form[S]:
     return Form(number) if isinstance(number, int) else read(number.position)
-
-
-def _stepped(op: Operation, source: View[S], read: Read[S]) -> View[S]:
-    return pointer_view(source.root, _begun(op, source, read))
 
 
 def _subview(op: Operation, source: View[S], read: Read[S]) -> View[S]:

@@ -56,11 +56,11 @@ from mlir_async_pipe.facts.costs.warp_traffic import WarpTraffic
 from mlir_async_pipe.facts.loops.annotations import is_requested, read_loop
 from mlir_async_pipe.facts.values.alignment import (
     access_alignment,
+    divisor,
     element_bytes,
     static_strides,
     value_alignment,
 )
-from mlir_async_pipe.facts.values.divisors import divisor
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of

@@ -41,7 +41,7 @@ from mlir_async_pipe.facts.costs.cost_model import bytes_of_access
 from mlir_async_pipe.facts.costs.warp_traffic import Traffic, WarpTraffic
 from mlir_async_pipe.facts.loops.annotations import SWIZZLE, read_loop, remove, requested_loops
 from mlir_async_pipe.facts.loops.statements import Copies, copies_of, read_body
-from mlir_async_pipe.facts.values.divisors import divisor
+from mlir_async_pipe.facts.values.alignment import divisor
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of

@@ -5,7 +5,7 @@
 Copies read what stores of earlier iterations write one tile further back: only places that are
 known to differ let the loop be pipelined. What may lose bits on the way is refused.
 
-Covers: vocabulary/operator_table.py, facts/values/linear.py, facts/values/ranges.py, pipeliner/dependence/distance.py
+Covers: vocabulary/operator_table.py, facts/values/linear.py, facts/values/linear.py, pipeliner/dependence/distance.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Global memory behind tensor maps: stores before and after the copies that read it, and reads of what
 tensor stores wrote, in this block; of other blocks nothing is claimed.
 
-Covers: checker/phases/global_memory.py, checker/phases/mbarrier_state.py, checker/phases/block_memory.py, checker/phases/op_effects.py, facts/values/map_memory.py, checker/kernel.py, machine/warp_clock.py
+Covers: checker/phases/global_memory.py, checker/phases/mbarrier_state.py, checker/phases/block_memory.py, checker/phases/op_effects.py, facts/values/memory_roots.py, checker/kernel.py, machine/warp_clock.py
 """
 
 from __future__ import annotations

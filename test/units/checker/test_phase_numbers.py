@@ -116,6 +116,20 @@ def test_a_divided_argument_is_taken_apart() -> None:
         assert AMOUNTS.evaluate(division, [down, by], known) == forms.add(quotient, Form(1))
 
 
+def test_a_remainder_is_below_what_divides() -> None:
+    """(64 n + r + 64) mod 64 is r, for r from 0 to 63."""
+    rest = forms.of_atom(Atom("remainder", (N, 64)))
+    text = """func.func @f(%a: index, %b: index) {
+      %c = arith.remui %a, %b : index
+      return
+    }"""
+    with new_context():
+        module = parse(text)
+        remainder = typed(next(op for op in walk(module.operation) if op.name == "arith.remui"))
+        asked = forms.add(form(64, 64), rest)
+        assert AMOUNTS.evaluate(remainder, [asked, 64], Knowledge()) == rest
+
+
 def test_a_loop_goes_on_and_its_ranges_with_it() -> None:
     known = Knowledge(residues={K: (5, 6)})
     known.learn(form(0, 1, -1), 3, None)

@@ -1,6 +1,6 @@
 """Tensor maps that are made elsewhere: a user says which boxes they have, and PTX of a Hopper GEMM is proven.
 
-Covers: checker/promises.py, vocabulary/tensor_boxes.py, facts/values/map_memory.py,
+Covers: checker/promises.py, vocabulary/tensor_boxes.py, facts/values/memory_roots.py,
 checker/phases/loop_iterations.py
 """
 
