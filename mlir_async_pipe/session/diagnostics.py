@@ -12,10 +12,12 @@ diagnostic outlives the IR that it talks about.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 Severity = Literal["error", "warning", "remark", "note"]
 
@@ -141,6 +143,16 @@ class AsyncPipeError(Exception):
         return self.diagnostic.code
 
 
+@contextmanager
+def refusing(loop: Any) -> Iterator[None]:
+    """Errors inside are about this loop."""
+    try:
+        yield
+    except AsyncPipeError as error:
+        error.loop = loop
+        raise
+
+
 class BindingsError(AsyncPipeError):
     """No usable MLIR Python bindings."""
 
@@ -155,6 +167,27 @@ class InputError(AsyncPipeError):
 
 class PipelineError(AsyncPipeError):
     """A loop cannot be pipelined as asked; the loop is untouched."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Refuses loops with errors that begin alike: `cannot`, then why; `code` and `advice` where no others are given."""
+
+    cannot: str
+    code: str
+    advice: str
+
+    def __call__(
+        self, why: str, at: Any, loop: Any, *, code: str = "", advice: str = ""
+    ) -> NoReturn:
+        """Raise PipelineError: `why` about the op `at`, which is the loop itself or has to do with it."""
+        raise PipelineError(
+            f"{self.cannot} {why}",
+            code=code or self.code,
+            at=at,
+            notes=(("the loop", loop),) if at != loop else (),
+            advice=advice or self.advice,
+        )
 
 
 class CountError(AsyncPipeError):

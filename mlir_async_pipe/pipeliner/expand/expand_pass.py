@@ -64,6 +64,7 @@ from mlir_async_pipe.session.diagnostics import (
     PipelineError,
     Place,
     UsageError,
+    refusing,
 )
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
@@ -227,11 +228,8 @@ def _rings(
     plans = []
     for loop in loops:
         beside = tuple(other for other in loops if other != loop)
-        try:
+        with refusing(loop):
             plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
-        except AsyncPipeError as error:
-            error.loop = loop
-            raise
         plans.append(plan)
     rings = share_rings(part_kernels(plans, around), limits.workgroup_bytes, around)
     return share_registers(rings, limits.chip, around)

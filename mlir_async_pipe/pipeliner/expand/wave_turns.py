@@ -21,7 +21,7 @@ wait for it comes after these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -41,7 +41,7 @@ from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
 from mlir_async_pipe.chips.target import Chip, target_for
 from mlir_async_pipe.facts.loops.annotations import ROLES, remove
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
-from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import Refusal
 from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
@@ -94,15 +94,11 @@ def asks_for_turns(loop: Operation) -> bool:
     return ROLES in loop.attributes and ir.StringAttr(loop.attributes[ROLES]).value == "ping-pong"
 
 
-def refuse(why: str, at: Operation, loop: Operation, advice: str = "") -> NoReturn:
-    """Raise PipelineError (roles-unsupported): `why` about the op `at`."""
-    raise PipelineError(
-        f"cannot let two groups of waves take turns: {why}",
-        code="roles-unsupported",
-        at=at,
-        notes=(("the loop", loop),) if at != loop else (),
-        advice=advice or f"without '{ROLES}' all waves copy and compute",
-    )
+refuse = Refusal(
+    "cannot let two groups of waves take turns:",
+    code="roles-unsupported",
+    advice=f"without '{ROLES}' all waves copy and compute",
+)
 
 
 def check_block(loop: Operation, chip: Chip | None) -> int:
@@ -189,7 +185,7 @@ class _Kinds:
                     f"'{op.name}' comes after what reads workgroup memory",
                     op,
                     self.loop,
-                    'let the loop issue its copies first: async_pipe.issue = "first"',
+                    advice='let the loop issue its copies first: async_pipe.issue = "first"',
                 )
             self.copies.append(op)
         elif is_product(op):

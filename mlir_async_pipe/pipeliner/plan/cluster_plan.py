@@ -11,7 +11,6 @@ Masks and predicates must be decided by a block's place in its cluster, so that 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NoReturn
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from mlir_async_pipe.facts.values.uniformity import conjunction
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import writes_shared
-from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import PipelineError, Refusal
 from mlir_async_pipe.vocabulary import meets_cluster, order_of
 from mlir_async_pipe.vocabulary.launch_ids import (
     MAPA,
@@ -43,6 +42,12 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 
 # More blocks than any chip has in a cluster.
 MOST_BLOCKS = 16
+
+refuse = Refusal(
+    "cannot let the blocks of a cluster copy for each other:",
+    code="cluster-unsupported",
+    advice="let each block copy for itself",
+)
 
 
 @dataclass(frozen=True)
@@ -69,17 +74,6 @@ class ClusterPlan:
         return sum(1 << r for r, targets in enumerate(self.targets) if targets >> rank & 1)
 
 
-@dataclass(frozen=True)
-class Together:
-    """How slots go back where all `warps` of each block copy and compute; `kernel` is what they run.
-    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all."""
-
-    cluster: ClusterPlan
-    kernel: Operation
-    warps: int
-    meets_lanes: bool
-
-
 def is_multicast(copy: Operation) -> bool:
     """Whether a tensor copy has a mask of blocks."""
     return "multicast" in named(copy)
@@ -100,7 +94,7 @@ def plan_cluster(
     count = 0 if size is None else int(np.prod(size))
     if size is None or not 0 < count <= MOST_BLOCKS:
         why = f"how many blocks make a cluster is not known, or more than {MOST_BLOCKS}"
-        refuse(why, kernel, body.loop, "give the kernel a known_cluster_size")
+        refuse(why, kernel, body.loop, advice="give the kernel a known_cluster_size")
     targets = [1 << rank for rank in range(count)]
     for transaction in transactions:
         for rank, reached in enumerate(_reached(transaction, size, issue, body.loop)):
@@ -118,9 +112,8 @@ def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Oper
     count = int(np.prod(size))
     everywhere = np.ones(count, np.int64)
     if not _numbers_of_predicate(transaction.expect, size, issue, loop).all():
-        refuse(
-            "a block announces no bytes", transaction.expect, loop, "announce them in all blocks"
-        )
+        why = "a block announces no bytes"
+        refuse(why, transaction.expect, loop, advice="announce them in all blocks")
     found = [0] * count
     sizes: list[int | None] = [0] * count
     for copy in transaction.copies:
@@ -131,7 +124,8 @@ def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Oper
             reached = int(bits) & 0xFFFF if does else 0
             if reached >> count:
                 why = f"the mask {reached} names blocks beyond a cluster of {count}"
-                refuse(why, copy, loop, "let bit n of the mask stand for the block of rank n")
+                advice = "let bit n of the mask stand for the block of rank n"
+                refuse(why, copy, loop, advice=advice)
             found[rank] |= reached
             for other in range(count):
                 if reached >> other & 1:
@@ -192,7 +186,7 @@ def _numbers(value: Value, size: Size, op: Operation, loop: Operation) -> np.nda
             f"which blocks '{op.name}' reaches is decided by more than their place in the cluster",
             op,
             loop,
-            "make masks, and conditions beside that of thread 0, of constants and of "
+            advice="make masks, and conditions beside that of thread 0, of constants and of "
             "gpu.cluster_block_id or nvvm.read.ptx.sreg.cluster.ctarank",
         )
     return found * np.ones(len(ranks), np.int64)
@@ -231,7 +225,7 @@ def _meetings(
                 f"'{op.name}' stands where blocks of the cluster do more than copy tiles: {why}",
                 op,
                 body.loop,
-                "let all blocks meet after the mbarriers are initialised, at the end of an iteration "
+                advice="let all blocks meet after the mbarriers are initialised, at the end of an iteration "
                 "that writes no memory, and at the end of the kernel",
             )
         elif order_of(op).acquire:
@@ -243,16 +237,3 @@ def _later(one: Operation | None, other: Operation | None) -> Operation | None:
     if one is None or other is None:
         return other if one is None else one
     return max(one, other, key=operations(one.block).index)
-
-
-def refuse(
-    why: str, at: Operation, loop: Operation, advice: str = "let each block copy for itself"
-) -> NoReturn:
-    """Raise PipelineError (cluster-unsupported): `why` about the op `at`."""
-    raise PipelineError(
-        f"cannot let the blocks of a cluster copy for each other: {why}",
-        code="cluster-unsupported",
-        at=at,
-        notes=(("the loop", loop),) if at != loop else (),
-        advice=advice,
-    )

@@ -20,8 +20,7 @@ FlashAttention-3, 2024, section 3.1). Nothing else is ordered: it is right witho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
 
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
@@ -37,8 +36,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.statements import Body, needed_values
-from mlir_async_pipe.facts.loops.transactions import Transaction, only_computes, operand_number
+from mlir_async_pipe.facts.loops.statements import needed_values
+from mlir_async_pipe.facts.loops.transactions import only_computes, operand_number
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity
@@ -49,7 +48,7 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
 )
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
-from mlir_async_pipe.pipeliner.plan.ring_stages import RingStages
+from mlir_async_pipe.pipeliner.plan.ring_plan import PingPong, ProductTurn, RingPlan
 from mlir_async_pipe.pipeliner.plan.role_block import WARPGROUP, refuse
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     is_tensor_store,
@@ -74,33 +73,9 @@ from mlir_async_pipe.vocabulary.rows import UNORDERED, WGMMA
 GROUPS = 2
 
 
-@dataclass(frozen=True)
-class PingPong:
-    """`shared` are the ops of the body of `around` that both groups run;
-    `idle` the numbers of the values that `around` carries for the input's phases and copies alone;
-    `tiles` is other memory of a tile, with a version for each group; `ids` are thread ids along x, and `of_ids`
-    the ops before the roles part that compute with them."""
-
-    around: Operation
-    shared: frozenset[Operation]
-    idle: tuple[int, ...]
-    tiles: tuple[BufferPlan, ...]
-    ids: tuple[Value, ...]
-    of_ids: tuple[Operation, ...]
-
-
-def plan_ping_pong(
-    body: Body,
-    transactions: tuple[Transaction, ...],
-    outer: tuple[Operation, ...],
-    moved: tuple[Operation, ...],
-    ring: frozenset[object],
-    block: Size | None,
-) -> PingPong:
-    """How the iterations of the loop around are shared out; `ring` are the buffers of the ring.
-
-    Raises PipelineError (roles-unsupported, roles-values)."""
-    loop = body.loop
+def plan_ping_pong(plan: RingPlan, moved: tuple[Operation, ...], block: Size | None) -> PingPong:
+    """How the iterations of the loop around are shared out. Raises PipelineError (roles-unsupported, roles-values)."""
+    loop, outer = plan.loop, plan.outer
     if len(outer) != 1 or outer[0].name != "scf.for":
         refuse(
             "no loop, or more than one op, stands between the mbarriers and this one, and two groups "
@@ -110,11 +85,18 @@ def plan_ping_pong(
             advice="write a persistent kernel: one loop over tiles, the loop of copies in its body",
         )
     (around,) = outer
-    _check_beside(around, moved, loop)
-    idle = _idle(around, body, transactions)
+    for op in (inner for top in moved if top != around for inner in walk(top)):
+        if not (is_barrier(op) or row_of(op).harmless or is_free(op)):
+            refuse(
+                f"both groups would run '{op.name}', which stands beside the loop around",
+                op,
+                loop,
+                advice="put it into the loop over tiles, or before the mbarriers' barrier",
+            )
+    idle = _idle(around, plan)
     shared = _shared(around, loop, idle)
     own = tuple(op for op in operations(around.regions[0].blocks[0])[:-1] if op not in shared)
-    parts = {op for t in transactions for op in t.ops}
+    parts = {op for t in plan.transactions for op in t.ops}
     for op in (inner for top in own for inner in walk(top)):
         if use_of(op) not in (None, "handle") and op not in parts:
             refuse(f"'{op.name}' is about an mbarrier that both groups would use", op, loop)
@@ -128,32 +110,19 @@ def plan_ping_pong(
     if not is_set(around.attributes, names.INDEPENDENT):
         _check_reads(own, loop)
     ids, of_ids = _thread_values(moved, loop)
-    tiles = ping_pong_tiles(around, own, ring, GROUPS, block, loop)
+    tiles = _ping_pong_tiles(plan, own, block)
     return PingPong(around, shared, idle, tiles, ids, of_ids)
 
 
-def _check_beside(around: Operation, moved: tuple[Operation, ...], loop: Operation) -> None:
-    """Beside the loop around, what the threads of the input run must not matter to be run twice."""
-    for op in (inner for top in moved if top != around for inner in walk(top)):
-        if not (is_barrier(op) or row_of(op).harmless or is_free(op)):
-            refuse(
-                f"both groups would run '{op.name}', which stands beside the loop around",
-                op,
-                loop,
-                advice="put it into the loop over tiles, or before the mbarriers' barrier",
-            )
-
-
-def _idle(around: Operation, body: Body, transactions: tuple[Transaction, ...]) -> tuple[int, ...]:
+def _idle(around: Operation, plan: RingPlan) -> tuple[int, ...]:
     """What is carried around for phases, which the ring has its own of, and for copies, which the
     producer carries itself."""
-    loop, block = body.loop, around.regions[0].blocks[0]
-    issuing = {op for t in transactions for op in (t.expect, *t.copies)}
-    phases = {t.wait: operand_number(t.wait, "phase") for t in transactions}
-    ops = [op for op in (*operations(block)[:-1], *body.ops) if op != loop]
+    loop, block = plan.loop, around.regions[0].blocks[0]
+    phases = {t.wait: operand_number(t.wait, "phase") for t in plan.transactions}
+    ops = [op for op in (*operations(block)[:-1], *plan.body.ops) if op != loop]
     used = [*list(around.operands)[:3], *list(loop.operands)[:3], *filter(is_used, around.results)]
     for op in ops:
-        if op not in issuing and (not is_pure(op) or len(op.regions)):
+        if op not in plan.issuing and (not is_pure(op) or len(op.regions)):
             used += [value for n, value in enumerate(captured(op)) if n != phases.get(op)]
     needed = needed_values(used, {around, loop, *ops})
     arguments = list(block.arguments)[1:]
@@ -267,16 +236,13 @@ _ADVICE = (
 )
 
 
-def ping_pong_tiles(
-    around: Operation,
-    own: tuple[Operation, ...],
-    ring: frozenset[object],
-    versions: int,
-    block: Size | None,
-    loop: Operation,
+def _ping_pong_tiles(
+    plan: RingPlan, own: tuple[Operation, ...], block: Size | None
 ) -> tuple[BufferPlan, ...]:
-    """The buffers that `own`, what one group runs of an iteration of `around`, uses beside those of the
-    `ring`. Raises PipelineError (roles-unsupported, buffer-not-versionable)."""
+    """The buffers that `own`, what one group runs of an iteration of the loop around, uses beside those of the
+    ring. Raises PipelineError (roles-unsupported, buffer-not-versionable)."""
+    loop, (around,) = plan.loop, plan.outer
+    ring = {buffer.root.identity for buffer in plan.buffers}
     regions = [
         region
         for region in regions_of(list(own), Arithmetic(block))
@@ -289,7 +255,7 @@ def ping_pong_tiles(
     function = enclosing(around, FUNCTION_OPS)
     assert function is not None
     of_roots = by_root(regions)
-    found = tile_buffers(regions, function, versions)
+    found = tile_buffers(regions, function, GROUPS)
     users = users_of_memory(function)
     for buffer in found:
         identity, made = buffer.root.identity, source_op(buffer_value(buffer.regions))
@@ -371,18 +337,14 @@ def _refuse_tiles(buffer: BufferPlan, why: str, at: Operation, loop: Operation) 
 
 # Products in turn ----------------------------------------------------------------------------
 
-
-class ProductTurn(NamedTuple):
-    """The first and the last op of a turn, in the body of a loop; `following`: what comes after it in a step whose
-    order is not that of the text."""
-
-    first: Operation
-    last: Operation
-    following: Operation | None = None
+_refuse_turn = partial(
+    refuse, advice='roles = "specialised" lets both issue their products when they like'
+)
 
 
-def product_turn(loop: Operation, stages: RingStages | None, threads: int) -> ProductTurn:
+def product_turn(plan: RingPlan, threads: int) -> ProductTurn:
     """Raises PipelineError (roles-unsupported)."""
+    loop, stages = plan.loop, plan.stages
     if threads != GROUPS * WARPGROUP:
         _refuse_turn(f"{threads} threads are not two warpgroups that could take turns", loop, loop)
     order = operations(loop.regions[0].blocks[0]) if stages is None else stages.order
@@ -401,13 +363,6 @@ def product_turn(loop: Operation, stages: RingStages | None, threads: int) -> Pr
     turn = ProductTurn(issued[0], issued[-1], None if stages is None else after)
     for op in found:
         if row_of(op).wait and place[turn.first] < place[op] < place[turn.last]:
-            _refuse_turn(
-                "products stand before and after this wait: they would be two turns", op, loop
-            )
+            why = "products stand before and after this wait: they would be two turns"
+            _refuse_turn(why, op, loop)
     return turn
-
-
-def _refuse_turn(why: str, at: Operation, loop: Operation) -> None:
-    refuse(
-        why, at, loop, advice='roles = "specialised" lets both issue their products when they like'
-    )

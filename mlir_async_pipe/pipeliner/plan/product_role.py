@@ -14,7 +14,6 @@ Where threads load or store tensor memory between the products of an iteration, 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import NoReturn
@@ -35,15 +34,10 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body
-from mlir_async_pipe.facts.loops.transactions import (
-    Completion,
-    Products,
-    Transaction,
-    only_computes,
-    operand,
-)
+from mlir_async_pipe.facts.loops.transactions import Completion, only_computes, operand
 from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, slice_of
+from mlir_async_pipe.pipeliner.plan.ring_plan import PartedLoop, ProductRole, RingPlan, SumVersions
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, tensor_use, use_of
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
@@ -56,73 +50,44 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
 )
 
 
-@dataclass(frozen=True)
-class ProductRole:
-    """What the warp runs in the loop; `branch` holds the products and
-    their commit. `loads` are those of the sums, over after `last` (None: there are none)."""
-
-    slice: IssueSlice
-    branch: Operation
-    completion: Completion
-    loads: tuple[Operation, ...]
-    last: Operation | None
-    sums: SumVersions
-
-
-@dataclass(frozen=True)
-class PartedLoop:
-    """What the warp runs of a loop that the threads of the input run, too: the `branches` with products, of which the
-    last commit, `completion`, gives the slot back. At the barriers in `ready` the threads arrive, and the warp waits for
-    that before an op; the commits of `awaited` it waits for itself, too; `barriers` are those of the loop, all replaced."""
-
-    slice: IssueSlice
-    branches: tuple[Operation, ...]
-    completion: Completion
-    ready: tuple[tuple[Operation, Operation], ...]
-    awaited: tuple[Completion, ...]
-    barriers: tuple[Operation, ...]
-
-
-def plan_products(
-    body: Body,
-    transactions: tuple[Transaction, ...],
-    outer: tuple[Operation, ...],
-    issue: IssueSlice,
-    products: Products,
-    dropped: tuple[Operation, ...],
-    moved: tuple[Operation, ...],
-    kernel: Operation,
-) -> ProductRole | PartedLoop:
+def plan_products(plan: RingPlan, moved: tuple[Operation, ...]) -> ProductRole | PartedLoop:
     """Raises PipelineError (roles-unsupported, roles-values)."""
-    loop, completions = body.loop, products.completions
-    branches = tuple(_branch(loop, completion, issue) for completion in completions)
-    _check_branches(loop, branches, in_tensor=bool(products.hindered))
-    kept = _slice(body, [*(t.wait for t in transactions), *branches])
-    if products.hindered:
-        return _parted(body, issue, kept, completions, branches, moved)
+    body, loop, completions = plan.body, plan.loop, plan.products.completions
+    branches = tuple(_branch(plan, completion) for completion in completions)
+    _check_branches(loop, branches, in_tensor=bool(plan.products.hindered))
+    kept = _slice(body, [*(t.wait for t in plan.transactions), *branches])
+    if plan.products.hindered:
+        return _parted(plan, kept, branches, moved)
     if len(completions) > 1:
         refuse("an iteration has two commits", completions[1].commit, loop)
     (completion,) = completions
-    _check_rest(body, issue, kept, completion, dropped)
-    _check_results(body, outer)
-    _check_memory(body, kept, moved)
-    loads, last = _loads(body, moved)
+    known = {*plan.issue.ops, *kept.ops, completion.wait, *plan.dropped, body.terminator}
+    for op in body.ops:
+        if op not in known and not only_computes(op):
+            refuse(f"'{op.name}' is neither a copy nor a product", op, loop)
+    for result in loop.results:
+        user = _user_of(result, (*plan.outer, loop))
+        if user is not None:
+            why = f"'{user.name}' uses a result of the loop, which other threads run"
+            refuse(why, user, loop, code="roles-values")
+    _check_memory(loop, kept, moved)
+    loads, last = _loads(loop, moved)
     issued = [op for op in walk(branches[0]) if tensor_use(op) == "product"]
-    sums = sum_versions(loop, outer, kernel, issued, loads)
+    sums = _sum_versions(plan, issued, loads)
     return ProductRole(kept, branches[0], completion, loads, last, sums)
 
 
 # The loop ---------------------------------------------------------------------------------
 
 
-def _branch(loop: Operation, completion: Completion, issue: IssueSlice) -> Operation:
+def _branch(plan: RingPlan, completion: Completion) -> Operation:
     """The branch of thread 0 in which the products and their commit stand."""
-    branch = parent(completion.commit)
-    stands = branch is not None and branch.name == "scf.if" and parent(branch) == loop
+    branch, loop = parent(completion.commit), plan.loop
     if (
         branch is None
-        or not stands
-        or branch.operands[0] != issue.leader
+        or branch.name != "scf.if"
+        or parent(branch) != loop
+        or branch.operands[0] != plan.issue.leader
         or len(branch.results)
         or completion.commit.block not in branch.regions[0].blocks
     ):
@@ -164,29 +129,6 @@ def _slice(body: Body, roots: list[Operation]) -> IssueSlice:
     return slice_of(body, roots, used, None, refuse_op)
 
 
-def _check_rest(
-    body: Body,
-    issue: IssueSlice,
-    kept: IssueSlice,
-    completion: Completion,
-    dropped: tuple[Operation, ...],
-) -> None:
-    """Nothing is left of the loop for the threads of the input."""
-    known = {*issue.ops, *kept.ops, completion.wait, *dropped}
-    for op in body.ops:
-        if op not in known and not only_computes(op) and op != body.terminator:
-            refuse(f"'{op.name}' is neither a copy nor a product", op, body.loop)
-
-
-def _check_results(body: Body, outer: tuple[Operation, ...]) -> None:
-    """The threads of the input need none of the loop's results but for phases that it waits for."""
-    for result in body.loop.results:
-        user = _user_of(result, (*outer, body.loop))
-        if user is not None:
-            why = f"'{user.name}' uses a result of the loop, which other threads run"
-            refuse(why, user, body.loop, code="roles-values")
-
-
 def _user_of(value: Value, loops: tuple[Operation, ...]) -> Operation | None:
     """An op that uses a value for anything but a phase, None if there is none."""
     waiting, seen = [value], set[Value]()
@@ -216,9 +158,8 @@ def _user_of(value: Value, loops: tuple[Operation, ...]) -> Operation | None:
     return None
 
 
-def _check_memory(body: Body, kept: IssueSlice, moved: tuple[Operation, ...]) -> None:
+def _check_memory(loop: Operation, kept: IssueSlice, moved: tuple[Operation, ...]) -> None:
     """What products may read, nobody writes after the roles part."""
-    loop = body.loop
     named = [v for op in kept.ops for v in captured(op) if str(v.type).startswith("memref<")]
     read = {root_of(value).identity for value in named}
     for op in (op for top in moved for op in walk(top)):
@@ -244,18 +185,14 @@ def _check_memory(body: Body, kept: IssueSlice, moved: tuple[Operation, ...]) ->
 
 
 def _parted(
-    body: Body,
-    issue: IssueSlice,
-    kept: IssueSlice,
-    completions: tuple[Completion, ...],
-    branches: tuple[Operation, ...],
-    moved: tuple[Operation, ...],
+    plan: RingPlan, kept: IssueSlice, branches: tuple[Operation, ...], moved: tuple[Operation, ...]
 ) -> PartedLoop:
+    body, completions = plan.body, plan.products.completions
     if len(set(branches)) < len(branches):
         refuse("a branch has two commits", completions[-1].commit, body.loop)
     barriers = tuple(op for op in body.ops if is_barrier(op) and not len(op.operands))
     waits = (each.wait for each in completions)
-    known = {*issue.ops, *kept.ops, *waits, *barriers}
+    known = {*plan.issue.ops, *kept.ops, *waits, *barriers}
     for op in body.ops:
         moves = tensor_use(op) in ("load", "store", "wait", "fence")
         if not (op in known or moves or only_computes(op)):
@@ -313,10 +250,9 @@ def _cells(product: Operation, operand: int, count: int | None) -> Cells:
 
 
 def _loads(
-    body: Body, moved: tuple[Operation, ...]
+    loop: Operation, moved: tuple[Operation, ...]
 ) -> tuple[tuple[Operation, ...], Operation | None]:
     """The loads of the sums, and the op of the loop's block after which they are over."""
-    loop = body.loop
     place = {op: number for number, op in enumerate(operations(loop.block))}
     loads: list[Operation] = []
     last: Operation | None = None
@@ -348,15 +284,6 @@ def _loads(
 # arith.cmpi: equal, not equal; signed and unsigned less, and more.
 _EQUAL, _OTHER, _LESS, _MORE = 0, 1, (2, 6), (4, 8)
 MOST_VERSIONS = 2
-
-
-@dataclass(frozen=True)
-class SumVersions:
-    """Each of `versions` has `columns`, of which the ops `sized` take and give back so many."""
-
-    versions: int
-    columns: int
-    sized: tuple[Operation, ...]
 
 
 def takes_columns(op: Operation, threads: int) -> bool:
@@ -399,26 +326,21 @@ def address_loads(kernel: Operation) -> frozenset[Operation]:
     return frozenset(op for loads in found.values() for op in loads)
 
 
-def sum_versions(
-    loop: Operation,
-    outer: tuple[Operation, ...],
-    kernel: Operation,
-    products: list[Operation],
-    loads: Iterable[Operation],
+def _sum_versions(
+    plan: RingPlan, products: list[Operation], loads: Iterable[Operation]
 ) -> SumVersions:
     """As many as are proven to be distinct, and have room: two, or one."""
-    sized = tuple(op for op in walk(kernel) if tensor_use(op) in ("alloc", "dealloc"))
+    sized = tuple(op for op in walk(plan.kernel) if tensor_use(op) in ("alloc", "dealloc"))
     counts = {constant_value(op.operands[1]) for op in sized}
     taken = sum(tensor_use(op) == "alloc" for op in sized)
     columns = counts.pop() if len(counts) == taken == 1 else None
-    touching = [*products, *loads]
     known = (
         columns is not None
         and columns * MOST_VERSIONS <= COLUMNS
-        and any(op.name == "scf.for" for op in outer)
-        and _one_base(touching, address_loads(kernel))
-        and _runs_alike(loop, outer)
-        and _cleared(loop, products)
+        and any(op.name == "scf.for" for op in plan.outer)
+        and _one_base([*products, *loads], address_loads(plan.kernel))
+        and _runs_alike(plan.loop, plan.outer)
+        and _cleared(plan.loop, products)
     )
     return SumVersions(MOST_VERSIONS if known else 1, columns or 0, sized)
 

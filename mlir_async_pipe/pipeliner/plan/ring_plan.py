@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, Operation, Value, enclosing
+from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, Operation, Value, enclosing, parent, walk
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles, static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
@@ -23,15 +23,11 @@ from mlir_async_pipe.facts.loops.transactions import (
     products_of,
     transactions_of,
 )
+from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import check_uniform
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
-from mlir_async_pipe.pipeliner.plan.cluster_plan import (
-    ClusterPlan,
-    Together,
-    is_multicast,
-    plan_cluster,
-)
+from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan, is_multicast, plan_cluster
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
     MbarrierSetup,
@@ -40,8 +36,6 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
     undecided_phases,
 )
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.ping_pong_plan import PingPong, ProductTurn
-from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop, ProductRole
 from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, order_stages
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
@@ -52,27 +46,83 @@ from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     users_of_memory,
 )
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
-from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.session.diagnostics import PipelineError, refusing
+from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
 @dataclass(frozen=True)
+class PingPong:
+    """`shared` are the ops of the body of `around` that both groups run;
+    `idle` the numbers of the values that `around` carries for the input's phases and copies alone;
+    `tiles` is other memory of a tile, with a version for each group; `ids` are thread ids along x, and `of_ids`
+    the ops before the roles part that compute with them."""
+
+    around: Operation
+    shared: frozenset[Operation]
+    idle: tuple[int, ...]
+    tiles: tuple[BufferPlan, ...]
+    ids: tuple[Value, ...]
+    of_ids: tuple[Operation, ...]
+
+
+class ProductTurn(NamedTuple):
+    """The first and the last op of a turn, in the body of a loop; `following`: what comes after it in a step whose
+    order is not that of the text."""
+
+    first: Operation
+    last: Operation
+    following: Operation | None = None
+
+
+@dataclass(frozen=True)
+class SumVersions:
+    """Each of `versions` has `columns`, of which the ops `sized` take and give back so many."""
+
+    versions: int
+    columns: int
+    sized: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class ProductRole:
+    """What the warp runs in the loop; `branch` holds the products and
+    their commit. `loads` are those of the sums, over after `last` (None: there are none)."""
+
+    slice: IssueSlice
+    branch: Operation
+    completion: Completion
+    loads: tuple[Operation, ...]
+    last: Operation | None
+    sums: SumVersions
+
+
+@dataclass(frozen=True)
+class PartedLoop:
+    """What the warp runs of a loop that the threads of the input run, too: the `branches` with products, of which the
+    last commit, `completion`, gives the slot back. At the barriers in `ready` the threads arrive, and the warp waits for
+    that before an op; the commits of `awaited` it waits for itself, too; `barriers` are those of the loop, all replaced."""
+
+    slice: IssueSlice
+    branches: tuple[Operation, ...]
+    completion: Completion
+    ready: tuple[tuple[Operation, Operation], ...]
+    awaited: tuple[Completion, ...]
+    barriers: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
 class RolePlan:
-    """What is decided about the roles of a block: `loops` are all loops of the kernel whose copies these warps issue, in textual order, and share
-    `block`, which says what becomes of the block, `moved`, the ops of the function's block that the
-    threads of the input run alone, in textual order.
-    `meets_lanes`: lanes read tiles one by one, so that a warp meets before one arrives for all.
-    `cluster`: which blocks copy into which, if they do; `ping_pong`: two groups take the tiles of the
-    loop around alternately; `products`: what a warp of its own runs that issues products of tensor memory;
-    `turn`: where two warpgroups issue their products in turn.
+    """What is decided about the roles of a block: `loops` are all loops of the kernel whose copies warps of their own
+    issue, `moved` the ops of the function's block that the threads of the input run alone, both in textual order;
+    `block` says what becomes of the block. `ping_pong`: two groups take the tiles of the loop around alternately;
+    `products`: what a warp of its own runs that issues products of tensor memory; `turn`: where two warpgroups issue
+    their products in turn.
     """
 
     loops: tuple[Operation, ...]
     block: RoleBlock
     moved: tuple[Operation, ...]
-    meets_lanes: bool
-    cluster: ClusterPlan | None = None
     ping_pong: PingPong | None = None
     products: ProductRole | PartedLoop | None = None
     turn: ProductTurn | None = None
@@ -112,10 +162,24 @@ class RingPlan:
     # Which roles are asked for, and, where blocks copy for each other, which for which.
     asked: Roles
     cluster: ClusterPlan | None
+    # Lanes read tiles one by one, so that a warp meets before one of them gives a slot back for all.
+    meets_lanes: bool
     roles: RolePlan | None = None
-    # How slots go back where blocks copy for each other and no warps of their own do.
-    together: Together | None = None
+    # The warps of each block that give slots back, where blocks copy for each other and no warps of their own do.
+    returning: int = 0
     stages: RingStages | None = None
+
+    @property
+    def kernel(self) -> Operation:
+        """What holds the block in which the mbarriers are made."""
+        kernel = parent(self.setups[0].create)
+        assert kernel is not None
+        return kernel
+
+    @property
+    def issuing(self) -> list[Operation]:
+        """What announces and copies a tile."""
+        return [op for t in self.transactions for op in (t.expect, *t.copies)]
 
     @property
     def beside(self) -> tuple[BufferPlan, ...]:
@@ -143,6 +207,12 @@ class RingPlan:
         """The tiles of this loop that may still be read at the last barrier before other copies,
         beyond which V slots hold those that are copied ahead."""
         return self.held + self.copies_first
+
+
+def roles_of(plan: RingPlan) -> RolePlan:
+    """Those of a loop that has some."""
+    assert plan.roles is not None
+    return plan.roles
 
 
 class RingPlaces(NamedTuple):
@@ -210,8 +280,19 @@ def plan_ring(
         ahead,
         asked,
         cluster,
+        _lanes_read(loop, products),
     )
     return with_stages(plan, asked_places)
+
+
+def _lanes_read(loop: Operation, products: Products) -> bool:
+    """Whether anything but a product reads workgroup memory in the loop."""
+    return not products.groups or any(
+        not access.writes and root_of(access.memory).space != "global"
+        for op in walk(loop)
+        if row_of(op).queue != WGMMA
+        for access in accesses(op)
+    )
 
 
 def with_stages(plan: RingPlan, asked: Asked) -> RingPlan:
@@ -301,12 +382,9 @@ def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) 
         ring = tuple(other for other in plans if other is plan or other.loop in loops)
         if ring[0] is not plan:
             continue
-        try:
+        with refusing(plan.loop):
             _check_phases(ring)
             _check_tiles(ring)
-        except AsyncPipeError as error:
-            error.loop = plan.loop
-            raise
         rings.append(ring)
     kernels: dict[Operation, list[SharedRing]] = {}
     for ring in rings:
@@ -368,9 +446,8 @@ def _fitted(rings: list[SharedRing], limit: int | None, around: Surroundings) ->
             return made
         most, last = max((max(p.ahead for p in ring), number) for number, ring in enumerate(made))
         if most == 1:
-            error = too_large(limit, beside, first, tuple(tiles.values()))
-            error.loop = first
-            raise error
+            with refusing(first):
+                raise too_large(limit, beside, first, tuple(tiles.values()))
         made[last] = _with_slots(
             tuple(replace(p, ahead=p.ahead - 1) if p.ahead == most else p for p in made[last])
         )

@@ -18,19 +18,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Transaction, only_computes, wait_attribute
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
-from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import Refusal
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
 Asked = Mapping[Operation, SchedulePlace]
 """Stages and orders of the statements that multiply, the first stage is 0."""
+
+_refuse = Refusal(
+    "cannot pipeline: of a loop of tensor copies with products in several stages",
+    code="transaction-stages",
+    advice="leave products in one stage, as 'async_pipe.num_stages' does",
+)
 
 
 @dataclass(frozen=True)
@@ -70,17 +75,17 @@ def product_groups(body: Body) -> list[ProductGroup]:
         if row.queue != WGMMA or row.wait is not None:
             continue
         if row.commits == "self":
-            _refuse(f"'{op.name}' waits for what it issues", op, body)
+            _refuse(f"'{op.name}' waits for what it issues", op, body.loop)
         open_.ops.append(number)
         if row.commits is not None:
             # That of another group may come later in a step.
             if not row_of(body.ops[open_.ops[0]]).fences_sums:
-                _refuse("a group of products has no fence of its own", op, body)
+                _refuse("a group of products has no fence of its own", op, body.loop)
             found.append(open_)
             open_ = ProductGroup()
     if open_.ops:
         op = body.ops[open_.ops[0]]
-        _refuse(f"no commit of the iteration follows '{op.name}'", op, body)
+        _refuse(f"no commit of the iteration follows '{op.name}'", op, body.loop)
     return found
 
 
@@ -107,7 +112,7 @@ class _Stages:
             places = [asked[op] for op in (body.ops[n] for n in group.ops) if op in asked]
             group.place = min(places, key=lambda place: place.order)
             if len({place.stage for place in places}) > 1:
-                _refuse("a group of products has several stages", body.ops[group.commit], body)
+                _refuse("a group of products has several stages", body.ops[group.commit], body.loop)
         self.in_queue_order = sorted(self.groups, key=lambda group: group.place.order)
         self.group_of = {n: group for group in self.groups for n in group.ops}
         self.stage = {n: group.place.stage for n, group in self.group_of.items()}
@@ -128,7 +133,7 @@ class _Stages:
             at = next(n for n, later in enumerate(commits) if later > min(commits[n:]))
             why = "these need what others give that are to come later in their step"
             op = self.body.ops[self.in_queue_order[at].commit]
-            _refuse(why, op, self.body, "dependence-violated")
+            _refuse(why, op, self.body.loop, code="dependence-violated")
         awaited = {
             place[wait]: max(place[group.commit] for group in own) for wait, own in self.own.items()
         }
@@ -152,10 +157,12 @@ class _Stages:
             over = len(open_) if number == waits[-1] else max(0, len(open_) - left)
             own, open_ = open_[:over], open_[over:]
             if len({group.place.stage for group in own}) != 1:
-                _refuse("a wait is not for groups of products of one stage", op, body)
+                _refuse("a wait is not for groups of products of one stage", op, body.loop)
             self.own[number], self.stage[number] = own, own[0].place.stage
         if open_:
-            _refuse("no wait of the iteration follows a commit", body.ops[open_[0].commit], body)
+            _refuse(
+                "no wait of the iteration follows a commit", body.ops[open_[0].commit], body.loop
+            )
 
     def _check_ops(self) -> None:
         for number, op in enumerate(self.body.ops):
@@ -163,7 +170,7 @@ class _Stages:
             reads = not len(op.regions) and {access.writes for access in accesses(op)} == {False}
             if not (known or reads or only_computes(op)):
                 why = f"'{op.name}' stands beside products in several stages"
-                _refuse(why, op, self.body)
+                _refuse(why, op, self.body.loop)
 
     def _choose_stages(self) -> None:
         """Of phases, of what computes, and of loads; what nobody needs has none."""
@@ -200,7 +207,7 @@ class _Stages:
                 if lag < 0:
                     op = ops[number]
                     why = f"'{op.name}' would run before '{ops[maker].name}', whose value it uses"
-                    _refuse(why, op, self.body, "dependence-violated")
+                    _refuse(why, op, self.body.loop, code="dependence-violated")
                 if lag == 0:
                     before[number].add(maker)
                 if lag == 0 and maker in self.group_of:
@@ -236,7 +243,7 @@ class _Stages:
                     continue
                 if not active.isdisjoint(missing) or current in missing:
                     why = f"what '{self.body.ops[current].name}' needs comes after it in its step"
-                    _refuse(why, self.body.ops[current], self.body, "dependence-violated")
+                    _refuse(why, self.body.ops[current], self.body.loop, code="dependence-violated")
                 active.add(current)
                 pending += reversed(missing)
 
@@ -258,13 +265,3 @@ class _Stages:
             place(wait)
         place_all(sorted(self.stage))
         return list(order)
-
-
-def _refuse(why: str, at: Operation, body: Body, code: str = "transaction-stages") -> NoReturn:
-    raise PipelineError(
-        f"cannot pipeline: of a loop of tensor copies with products in several stages {why}",
-        code=code,
-        at=at,
-        notes=(("the loop", body.loop),),
-        advice="leave products in one stage, as 'async_pipe.num_stages' does",
-    )

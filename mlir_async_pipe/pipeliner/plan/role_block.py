@@ -11,7 +11,6 @@ gpu.block_dim x                              128
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -23,7 +22,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops.annotations import ROLES
 from mlir_async_pipe.facts.loops.transactions import Products
-from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import Refusal
 from mlir_async_pipe.vocabulary import ROWS, is_barrier, meets_cluster
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import (
@@ -45,20 +44,11 @@ PRODUCER_REGISTERS, MOST_REGISTERS = 40, 232
 # Of large blocks little is left for each thread.
 FEW_REGISTERS = 32
 
-Code = Literal["roles-unsupported", "roles-values", "roles-block", "memory-order"]
-
-
-def refuse(
-    why: str, at: Operation, loop: Operation, *, code: Code = "roles-unsupported", advice: str = ""
-) -> NoReturn:
-    """Raise PipelineError: `why` about the op `at`."""
-    raise PipelineError(
-        f"cannot let warps of their own copy: {why}",
-        code=code,
-        at=at,
-        notes=(("the loop", loop),) if at != loop else (),
-        advice=advice or f"without '{ROLES}' all warps copy and compute",
-    )
+refuse = Refusal(
+    "cannot let warps of their own copy:",
+    code="roles-unsupported",
+    advice=f"without '{ROLES}' all warps copy and compute",
+)
 
 
 @dataclass(frozen=True)

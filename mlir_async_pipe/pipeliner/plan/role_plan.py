@@ -22,7 +22,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_function,
     operations,
-    parent,
     terminator,
     walk,
 )
@@ -30,11 +29,9 @@ from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import needed_values
-from mlir_async_pipe.facts.loops.transactions import Products, Transaction, only_computes, operand
-from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.loops.transactions import only_computes, operand
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan, Together
 from mlir_async_pipe.pipeliner.plan.cluster_plan import refuse as refuse_blocks
 from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, workgroup_bytes
@@ -50,7 +47,7 @@ from mlir_async_pipe.pipeliner.plan.product_role import (
     plan_products,
     takes_columns,
 )
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing
+from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing, roles_of
 from mlir_async_pipe.pipeliner.plan.role_block import (
     UNIT,
     WARP,
@@ -60,18 +57,11 @@ from mlir_async_pipe.pipeliner.plan.role_block import (
     registers_of_roles,
     role_block,
 )
-from mlir_async_pipe.session.diagnostics import AsyncPipeError
-from mlir_async_pipe.vocabulary import (
-    accesses,
-    is_barrier,
-    meets_cluster,
-    row_of,
-    shows_writes,
-    use_of,
-)
+from mlir_async_pipe.session.diagnostics import refusing
+from mlir_async_pipe.vocabulary import is_barrier, meets_cluster, row_of, shows_writes, use_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_ops import HINTS
-from mlir_async_pipe.vocabulary.rows import WGMMA
 
 
 def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
@@ -82,29 +72,22 @@ def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
     kernels: dict[Operation, list[RingPlan]] = {}
     for plan in plans:
         if plan.asked in names.APART:
-            kernel = parent(plan.setups[0].create)
-            assert kernel is not None
-            kernels.setdefault(kernel, []).append(plan)
+            kernels.setdefault(plan.kernel, []).append(plan)
     parted: dict[Operation, RingPlan] = {}
     for kernel, together in kernels.items():
-        try:
-            made = _parted(kernel, together, around.launch_size(together[0].loop))
-        except AsyncPipeError as error:
-            error.loop = together[0].loop
-            raise
-        parted.update((plan.loop, plan) for plan in made)
+        with refusing(together[0].loop):
+            roles = _parted(kernel, together, around.launch_size(together[0].loop))
+        parted.update((plan.loop, replace(plan, roles=roles)) for plan in together)
     return [parted.get(plan.loop) or _joined(plan, around) for plan in plans]
 
 
-def _parted(
-    kernel: Operation, plans: list[RingPlan], size: tuple[int, int, int] | None
-) -> list[RingPlan]:
-    """Decide how a block is parted."""
+def _parted(kernel: Operation, plans: list[RingPlan], size: Size | None) -> RolePlan:
+    """How a block is parted."""
     first, loops = plans[0], tuple(plan.loop for plan in plans)
     check_kernel(kernel, loops, refuse)
     _check_together(plans)
     for plan in plans:
-        _check_issuer(plan.issue, plan.transactions, (*plan.outer, plan.loop))
+        _check_issuer(plan)
     cluster, products, is_ping_pong = first.cluster, first.products, first.asked == "ping-pong"
     meetings = cluster.ops if cluster is not None else ()
     found = _moved(kernel, plans, size[0] if size else 0)
@@ -117,20 +100,10 @@ def _parted(
         if cluster is not None:
             why = "two groups that take tiles in turn do not copy for other blocks of a cluster"
             refuse(why, first.transactions[0].copies[0], first.loop)
-        ring = frozenset(buffer.root.identity for buffer in first.buffers)
-        ping_pong = plan_ping_pong(first.body, first.transactions, first.outer, moved, ring, size)
+        ping_pong = plan_ping_pong(first, moved, size)
     issuer = None
     if products.completions:
-        issuer = plan_products(
-            first.body,
-            first.transactions,
-            first.outer,
-            first.issue,
-            products,
-            first.dropped,
-            moved,
-            kernel,
-        )
+        issuer = plan_products(first, moved)
         _check_needed([first], [issuer.slice], moved)
     block = role_block(
         kernel,
@@ -146,26 +119,9 @@ def _parted(
         first.loop,
         ordered=is_ping_pong or first.asked == "alternating",
     )
-    turn = None
-    if first.asked == "alternating":
-        turn = product_turn(first.loop, first.stages, block.threads)
+    turn = product_turn(first, block.threads) if first.asked == "alternating" else None
     _check_needed(plans, [plan.issue for plan in plans], moved)
-    return [
-        replace(
-            plan,
-            roles=RolePlan(
-                loops,
-                block,
-                moved,
-                lanes_read(plan.loop, plan.products),
-                cluster,
-                ping_pong,
-                issuer,
-                turn,
-            ),
-        )
-        for plan in plans
-    ]
+    return RolePlan(loops, block, moved, ping_pong, issuer, turn)
 
 
 def _check_together(plans: list[RingPlan]) -> None:
@@ -207,24 +163,22 @@ def check_kernel(
             )
 
 
-def _check_issuer(
-    issue: IssueSlice, transactions: tuple[Transaction, ...], loops: tuple[Operation, ...]
-) -> None:
+def _check_issuer(plan: RingPlan) -> None:
     """Any thread may issue: what it issues, and how often, is the same in all."""
-    loop = loops[-1]
-    if issue.leader is None:
+    loop, leader = plan.loop, plan.issue.leader
+    if leader is None:
         refuse(
             "the copies are not issued by thread 0 of a block along x",
-            transactions[0].expect,
+            plan.transactions[0].expect,
             loop,
             advice="give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the "
             "kernel a known_block_size",
         )
-    decisive = [(op, value) for op in loops for value in conditions(op)]
-    for op in (op for t in transactions for op in (t.expect, *t.copies)):
+    decisive = [(op, value) for op in (*plan.outer, loop) for value in conditions(op)]
+    for op in plan.issuing:
         predicate = operand(op, "predicate")
         assert predicate is not None
-        parts = [part for part in conjunction(predicate) if part != issue.leader]
+        parts = [part for part in conjunction(predicate) if part != leader]
         others = [value for value in op.operands if value != predicate]
         decisive += [(op, value) for value in (*parts, *others)]
     uniform = Uniformity()
@@ -304,19 +258,6 @@ def _any_thread_may(op: Operation) -> bool:
     return is_free(op) or shows_writes(op) or row_of(op).harmless
 
 
-def lanes_read(loop: Operation, products: Products) -> bool:
-    """Whether anything but a product reads workgroup memory in the loop."""
-    if not products.groups:
-        return True
-    for op in walk(loop):
-        if row_of(op).queue == WGMMA:
-            continue
-        for access in accesses(op):
-            if not access.writes and root_of(access.memory).space != "global":
-                return True
-    return False
-
-
 # What a consumer computes with beside its sums: the GEMMs of docs/code.md take 26 registers.
 BESIDE_SUMS = 80
 
@@ -339,16 +280,25 @@ def share_registers(
             parted.setdefault(plan.roles.block.kernel, []).append(plan)
     if chip is None or not parted:
         return rings
-    found = {kernel: _registers(plans, chip, around) for kernel, plans in parted.items()}
-    return [tuple(_registered(plan, found) for plan in ring) for ring in rings]
+    found: dict[Operation, RolePlan] = {}
+    for plans in parted.values():
+        roles = roles_of(plans[0])
+        registers = _registers(plans, roles.block, chip, around)
+        roles = replace(roles, block=replace(roles.block, registers=registers))
+        found |= dict.fromkeys(roles.loops, roles)
+    return [
+        tuple(replace(plan, roles=found.get(plan.loop, plan.roles)) for plan in ring)
+        for ring in rings
+    ]
 
 
-def _registers(plans: list[RingPlan], chip: Chip, around: Surroundings) -> RoleRegisters:
+def _registers(
+    plans: list[RingPlan], block: RoleBlock, chip: Chip, around: Surroundings
+) -> RoleRegisters:
     """Those of a block, for all loops of its kernel."""
     tiles = {buffer.root.identity: buffer for plan in plans for buffer in plan.buffers}
     memory = around.workgroup_bytes_beside(plans[0].loop, set(tiles))
     memory += workgroup_bytes(list(tiles.values()))
-    block = _block(plans[0])
     fitting = resident_blocks(chip, block.grown, UNIT, memory) or 1
     # What a loop carries is what it adds up.
     sums = (registers_of((each.type for each in plan.loop.results), ()) for plan in plans)
@@ -363,18 +313,6 @@ def _registers(plans: list[RingPlan], chip: Chip, around: Surroundings) -> RoleR
     )
 
 
-def _block(plan: RingPlan) -> RoleBlock:
-    assert plan.roles is not None
-    return plan.roles.block
-
-
-def _registered(plan: RingPlan, found: dict[Operation, RoleRegisters]) -> RingPlan:
-    if plan.roles is None or plan.roles.block.kernel not in found:
-        return plan
-    block = replace(plan.roles.block, registers=found[plan.roles.block.kernel])
-    return replace(plan, roles=replace(plan.roles, block=block))
-
-
 # Blocks of a cluster that copy for each other ------------------------------------------------
 #
 #     block 0: copy, wait, use  -+-> arrive at `empty` of each block that copies into this one
@@ -387,29 +325,23 @@ def _joined(plan: RingPlan, around: Surroundings) -> RingPlan:
     """The plan, with what all warps do for other blocks. Raises PipelineError (cluster-unsupported)."""
     if plan.cluster is None:
         return plan
-    try:
-        return replace(plan, together=_together(plan, plan.cluster, around))
-    except AsyncPipeError as error:
-        error.loop = plan.loop
-        raise
+    with refusing(plan.loop):
+        return replace(plan, returning=_warps_of_cluster(plan, around))
 
 
-def _together(plan: RingPlan, cluster: ClusterPlan, around: Surroundings) -> Together:
+def _warps_of_cluster(plan: RingPlan, around: Surroundings) -> int:
     loop, completions = plan.loop, plan.products.completions
-    kernel = parent(plan.setups[0].create)
-    assert kernel is not None
-    check_kernel(kernel, (loop,), refuse_blocks)
+    check_kernel(plan.kernel, (loop,), refuse_blocks)
     if completions:
-        refuse_blocks(
-            "commits of products give slots back to one block", completions[0].commit, loop
-        )
+        why = "commits of products give slots back to one block"
+        refuse_blocks(why, completions[0].commit, loop)
     size = around.launch_size(loop)
     if plan.issue.leader is None or size is None or size[0] % WARP:
         refuse_blocks(
             "the copies are not issued by thread 0 of a block of whole warps along x",
             plan.transactions[0].expect,
             loop,
-            "give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the kernel "
+            advice="give all of them the predicate `gpu.thread_id x == 0`, or that and more, and the kernel "
             f"a known_block_size along x, a multiple of {WARP}",
         )
-    return Together(cluster, kernel, size[0] // WARP, lanes_read(loop, plan.products))
+    return size[0] // WARP

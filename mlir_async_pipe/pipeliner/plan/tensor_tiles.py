@@ -47,7 +47,7 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     slot_bytes,
 )
 from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
-from mlir_async_pipe.session.diagnostics import PipelineError
+from mlir_async_pipe.session.diagnostics import PipelineError, Refusal
 from mlir_async_pipe.vocabulary import (
     ROWS,
     VIEW_OPS,
@@ -408,9 +408,11 @@ def _advice(part: _Overtaken, loop: Operation) -> str:
 # elements as all others: no condition and no subscript of its writes changes in the loop.
 
 
-_FORM = (
-    "write each iteration as if it were alone: the tile, a fence, a barrier, its stores and one commit, "
-    "`wait_group 0 {read}`, a barrier (docs/hopper.md)"
+_refuse = Refusal(
+    "cannot leave its stores in flight:",
+    code="store-not-overlapped",
+    advice="write each iteration as if it were alone: the tile, a fence, a barrier, its stores and one commit, "
+    "`wait_group 0 {read}`, a barrier (docs/hopper.md)",
 )
 
 
@@ -435,7 +437,7 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     releasing = next((op for op in walk(loop) if flag_order(op).release), None)
     if releasing is not None:
         why = f"'{releasing.name}' tells other threads that what comes before it is over"
-        raise _refused(why, releasing, loop)
+        _refuse(why, releasing, loop)
     function = enclosing(loop, FUNCTION_OPS)
     assert function is not None
     buffers = tile_buffers(regions_of(stores, Arithmetic()), function, 1)
@@ -493,7 +495,7 @@ def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
     commits = [op for op in found if ROWS[op.name].commits]
     stores = [op for op in found if is_tensor_store(op)]
     if not stores or len(commits) != 1 or len(waits) != 1:
-        raise _refused(
+        _refuse(
             f"an iteration has {len(stores)} stores in {len(commits)} groups, and waits for them "
             f"{len(waits)} times",
             (found or [loop])[0],
@@ -503,10 +505,10 @@ def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
     rule = ROWS[wait.name].wait
     assert rule is not None
     if integer_attribute(wait, rule.count) != 0:
-        raise _refused("its wait leaves groups in flight already", wait, loop)
+        _refuse("its wait leaves groups in flight already", wait, loop)
     if rule.completes(wait) != "read":
         why = "its wait is for what they write, too, which somebody may read"
-        raise _refused(why, wait, loop, "add `{read}` if only the tile is written anew")
+        _refuse(why, wait, loop, advice="add `{read}` if only the tile is written anew")
     return stores, commit, wait
 
 
@@ -536,9 +538,9 @@ def _check_conditions(
         if above == holder:
             return
         if above.name != "scf.if":
-            raise _refused(f"it stands inside of '{above.name}'", op, loop)
+            _refuse(f"it stands inside of '{above.name}'", op, loop)
         if same.what_changes(above.operands[:1]) is not None:
-            raise _refused("it stands under a condition that changes in the loop", op, loop)
+            _refuse("it stands under a condition that changes in the loop", op, loop)
 
 
 def _check_around(loop: Operation) -> None:
@@ -547,7 +549,7 @@ def _check_around(loop: Operation) -> None:
         if above.name in FUNCTION_OPS or above.name == "gpu.launch":
             return
         if not carries_slots(above):
-            raise _refused(f"the slot cannot be carried through this '{above.name}'", above, loop)
+            _refuse(f"the slot cannot be carried through this '{above.name}'", above, loop)
 
 
 def _writes(
@@ -559,9 +561,9 @@ def _writes(
         if loop not in ancestors(op):
             if op.name in DEALLOCATION_OPS:
                 continue
-            raise _refused(f"'{op.name}' uses its tile outside of the loop", op, loop)
+            _refuse(f"'{op.name}' uses its tile outside of the loop", op, loop)
         if not shows_slots(op):
-            raise _refused(f"'{op.name}' names its tile in a way that cannot take a slot", op, loop)
+            _refuse(f"'{op.name}' names its tile in a way that cannot take a slot", op, loop)
     storing = set(stores)
     for op in (op for op in walk(loop) if op not in storing):
         for access in accesses(op):
@@ -570,10 +572,10 @@ def _writes(
                 continue
             if access.kind != "write" or access.asynchronous or row_of(op).by_proxy:
                 why = f"'{op.name}' does more to its tile than to write it before the store"
-                raise _refused(why, op, loop)
+                _refuse(why, op, loop)
             of_tile.append(access)
     if not all(writes.values()):
-        raise _refused("nothing in the loop writes its tile", stores[0], loop)
+        _refuse("nothing in the loop writes its tile", stores[0], loop)
     return list(writes.values())
 
 
@@ -589,7 +591,7 @@ def _check_order(
     in_order = last < places[stores[0]] and places[stores[-1]] < places[commit]
     if not in_order or first < places[wait] < places[commit]:
         why = "what it does with its tile is in another order than writes, stores, commit"
-        raise _refused(why, commit, None)
+        _refuse(why, commit, commit)
 
 
 def _check_met(holder: Operation, wait: Operation, writes: list[Operation]) -> None:
@@ -602,7 +604,7 @@ def _check_met(holder: Operation, wait: Operation, writes: list[Operation]) -> N
     # 0: the wait and the write stand in one op, and the next iteration's comes after all others.
     if any(met >= (since[_child(write, holder)] or len(since)) for write in writes):
         why = "no barrier stands between its wait and the next iteration's writes"
-        raise _refused(why, wait, holder)
+        _refuse(why, wait, holder)
 
 
 def _meets(op: Operation) -> bool:
@@ -617,7 +619,7 @@ def _check_the_same(
     for access in writes:
         where, inside = where_written(access, holder)
         if inside is not None:
-            raise _refused("a write of its tile stands inside of it", inside, loop)
+            _refuse("a write of its tile stands inside of it", inside, loop)
         changing = same.what_changes(where)
         if changing is not None:
             raise PipelineError(
@@ -648,13 +650,3 @@ def where_written(access: Access, holder: Operation) -> tuple[list[Value], Opera
             return where, above
         where += list(above.operands)[: 3 if above.name == "scf.for" else 1]
     return where, None
-
-
-def _refused(why: str, at: Operation, loop: Operation | None, advice: str = _FORM) -> PipelineError:
-    return PipelineError(
-        f"cannot leave its stores in flight: {why}",
-        code="store-not-overlapped",
-        at=at,
-        notes=() if loop is None or loop == at else (("the loop", loop),),
-        advice=advice,
-    )

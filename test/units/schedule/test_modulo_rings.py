@@ -27,7 +27,7 @@ from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,
     UnitCost,
 )
-from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop
+from mlir_async_pipe.pipeliner.plan.ring_plan import PartedLoop
 from mlir_async_pipe.pipeliner.schedule.modulo.rings import RingProblem, Step
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import bounds_of, is_kept, solve
 

@@ -126,16 +126,15 @@ COPIES = 0
 def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]) -> None:
     """Write the planned loops on the same mbarriers, each with its buffers, which all warps run."""
     first, setups = plans[0], plans[0].setups
-    loc, together = first.loop.location, first.together
-    returns, blocks = None, Blocks(None, 0)
-    if together is not None:
-        blocks = Blocks(together.cluster, together.warps)
-        blocks.meet_first(setups)
+    loc, kernel = first.loop.location, first.kernel
+    returns, blocks = None, Blocks(first.cluster, first.returning)
+    blocks.meet_first(setups)
+    if first.cluster is not None:
         empty = write_empty(setups[0], first.versions, blocks.arrivals)
         build = IntegerWriter(before([*first.outer, first.loop][0]), loc)
-        arrives = first_lane(thread_along_x(together.kernel, build), build)
+        arrives = first_lane(thread_along_x(kernel, build), build)
         blocks.read_rank(build)
-        returns = SlotReturns(empty, blocks, arrives, together.meets_lanes)
+        returns = SlotReturns(empty, blocks, arrives, first.meets_lanes)
     old = [setup.create for setup in setups]
     chains = [between(old[0], plan.loop) for plan in plans]
     full = {s.create.results[0]: write_mbarriers(s, first.versions) for s in setups}
@@ -149,8 +148,7 @@ def write_ring(plans: tuple[RingPlan, ...], buffers: list[list[VersionedBuffer]]
     # What a loop forwards to the next one is idle when that one does without.
     for loop in reversed(loops):
         drop_idle_values(loop.loop)
-    if together is not None:
-        blocks.meet_last(terminator(together.kernel.regions[0].blocks[0]))
+    blocks.meet_last(terminator(kernel.regions[0].blocks[0]))
 
 
 class RingLoop:

@@ -76,9 +76,16 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     write_mbarriers,
     write_partition,
 )
-from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS, ProductTurn
-from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop, ProductRole
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS
+from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    PartedLoop,
+    ProductRole,
+    ProductTurn,
+    RingPlan,
+    RolePlan,
+    SharedRing,
+    roles_of,
+)
 from mlir_async_pipe.pipeliner.plan.role_block import WARP, WARPGROUP
 from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
@@ -99,7 +106,7 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     """Write the planned loops of a kernel, ring by ring with their buffers."""
     first = rings[0][0]
     roles, loc = roles_of(first), first.loop.location
-    blocks = Blocks(roles.cluster, roles.block.warps)
+    blocks = Blocks(first.cluster, roles.block.warps)
     blocks.meet_first(first.setups)
     products = _products_writer(first, roles)
     loops = _loops(rings, buffers, blocks)
@@ -116,7 +123,7 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     blocks.read_rank(build)
     for one in loops:
         if products is None:
-            meets_lanes = roles_of(one.loop.plan).meets_lanes
+            meets_lanes = one.loop.plan.meets_lanes
             one.loop.returns = SlotReturns(one.empty, blocks, arrives, meets_lanes)
         one.loop.lower_apart(one.empty, one.first_empty)
     copies = [(one.loop, one.values) for one in loops]
@@ -215,12 +222,6 @@ def _loops(
         ]
     place = {loop: number for number, loop in enumerate(roles.loops)}
     return sorted(found, key=lambda each: place[each.loop.loop])
-
-
-def roles_of(plan: RingPlan) -> RolePlan:
-    """Those of a loop that has some."""
-    assert plan.roles is not None
-    return plan.roles
 
 
 def _part_threads(plan: RingPlan, roles: RolePlan) -> tuple[Operation, Value]:

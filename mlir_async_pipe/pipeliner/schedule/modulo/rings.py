@@ -49,8 +49,8 @@ from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import bytes_of, has_transactions, wait_attribute
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.product_role import PartedLoop
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    PartedLoop,
     RingPlaces,
     RingPlan,
     bad_stages,
