@@ -49,8 +49,8 @@ def test_slots_and_phases_of_both_go_on_from_loop_to_loop(name):
 def test_waits_for_the_tiles_that_copies_overwrite_leave_phases_out(monkeypatch):
     """They are for tile t + d - V, not for t - p, where the second loop has more slots than d1 + p1."""
 
-    def of_tile_ahead(earlier, stage, integers):
-        return earlier.slots.in_step(0, integers)
+    def of_tile_ahead(earlier, stage):
+        return earlier.slots.in_step(0)
 
     monkeypatch.setattr(EarlierSlot, "in_step", of_tile_ahead)
     module = parse(FURTHER.text())

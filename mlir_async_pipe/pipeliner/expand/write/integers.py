@@ -8,6 +8,7 @@ The single ops are those of `IntegerWriter`.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -18,19 +19,14 @@ from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of
 class Integers(IntegerWriter):
     """Writes integer ops for one loop at a movable insertion point."""
 
-    def __init__(
-        self, loop: Operation, last_stage: int, peeled: int, trip_count: int | None, ip: Any
-    ) -> None:
+    def __init__(self, loop: Operation, peeled: int, trip_count: int | None, ip: Any) -> None:
         super().__init__(ip, loop.location)
         self.lower, self.upper, self.step = list(loop.operands)[:3]
         self.kind = self.lower.type
-        self.last_stage = last_stage
         self.peeled = peeled
         self.trip_count = trip_count
         self.unsigned = "unsignedCmp" in loop.attributes
         self.use_constants((self.lower, self.upper, self.step))
-        self._trips: Value | None = None
-        self._kernel_end: Value | None = None
 
     # -- iteration numbers as values of the induction variable --------------------------------
 
@@ -40,10 +36,7 @@ class Integers(IntegerWriter):
 
     def end_plus(self, iterations: int) -> Value:
         """kernel end + iterations * step, of a kernel that begins with the loop."""
-        if self._kernel_end is None:
-            self.kernel_upper_bound()
-        assert self._kernel_end is not None
-        return self.plus_steps(self._kernel_end, iterations)
+        return self.plus_steps(self.kernel_end, iterations)
 
     def may_begin_later(self) -> bool:
         """Whether a kernel of a loop that has the peeled iterations may begin at lb + peeled * step instead, and end
@@ -60,32 +53,26 @@ class Integers(IntegerWriter):
             return start
         return self.add(start, self.multiply(self.step, self.constant(steps, self.kind)))
 
-    def kernel_upper_bound(self) -> Value:
-        """lb + (trips - peeled) * step, where `peeled` steps are left to the epilogue."""
+    @cached_property
+    def kernel_end(self) -> Value:
+        """lb + (trips - peeled) * step, where `peeled` steps are left to the epilogue; written where it is first asked
+        for."""
         if self.trip_count is not None:
-            steps = self.trip_count - self.peeled
-            if steps == 0:
-                self._kernel_end = self.lower
-            else:
-                self._kernel_end = self.plus_steps(self.lower, steps)
-        elif self.peeled == 0:
-            self._kernel_end = self.upper
-        else:
-            count = self.subtract(self.trips(), self.constant(self.peeled, self.kind))
-            self._kernel_end = self.add(self.lower, self.multiply(count, self.step))
-        return self._kernel_end
+            return self.first_plus(self.trip_count - self.peeled)
+        if self.peeled == 0:
+            return self.upper
+        count = self.subtract(self.trips, self.constant(self.peeled, self.kind))
+        return self.add(self.lower, self.multiply(count, self.step))
 
+    @cached_property
     def trips(self) -> Value:
-        if self._trips is None:
-            count = self.subtract(self.upper, self.lower)
-            if self.value_of(self.step) != 1:
-                one = self.constant(1, self.kind)
-                span = self.binary("arith.divui", self.subtract(count, one), self.step)
-                count = self.add(span, one)
-            self._trips = self.select(
-                self.before_end(self.lower), count, self.constant(0, self.kind)
-            )
-        return self._trips
+        """How often the loop runs; written where it is first asked for."""
+        count = self.subtract(self.upper, self.lower)
+        if self.value_of(self.step) != 1:
+            one = self.constant(1, self.kind)
+            span = self.binary("arith.divui", self.subtract(count, one), self.step)
+            count = self.add(span, one)
+        return self.select(self.begins, count, self.constant(0, self.kind))
 
     def last(self, trips: Value) -> Value:
         """lb + (trips - 1) * step, for `trips` of 1 or more given as an index."""
@@ -101,19 +88,20 @@ class Integers(IntegerWriter):
             self.lower, self.multiply(self.subtract(count, self.constant(1, self.kind)), self.step)
         )
 
-    def before_end(self, value: Value) -> Value:
-        """value < ub in the loop's signedness, as an i1."""
-        return self.is_before(value, self.upper)
+    @property
+    def begins(self) -> Value:
+        """lb < ub in the loop's signedness, as an i1."""
+        return self.is_before(self.lower, self.upper)
 
     def has_iteration(self, number: int) -> Value:
         """number < trips, as an i1. (lb + number * step < ub would not do: the sum may
         overflow, so that an unsigned loop from -3 to -1 would have an iteration 3, at 0.)"""
-        begins = self.before_end(self.lower)
+        begins = self.begins
         if number == 0:
             return begins
         if self.value_of(self.step) is not None:
             return self.binary("arith.andi", begins, self.goes_on_for(self.lower, number))
-        return self.compare("ult", self.constant(number, self.kind), self.trips())
+        return self.compare("ult", self.constant(number, self.kind), self.trips)
 
     def end_of_all_but(self, last: int) -> Value:
         """Of a loop that has iterations: an induction variable below this has `last` more after it.
@@ -124,7 +112,7 @@ class Integers(IntegerWriter):
             return self.first_plus(max(self.trip_count - last, 0))
         if step is None:
             enough = self.has_iteration(last)
-            count = self.subtract(self.trips(), self.constant(last, self.kind))
+            count = self.subtract(self.trips, self.constant(last, self.kind))
             end = self.add(self.lower, self.multiply(count, self.step))
             return self.select(enough, end, self.lower)
         end = self.plus_steps(self.upper, -last)
@@ -141,10 +129,8 @@ class Integers(IntegerWriter):
         step = self.value_of(self.step)
         if step is None:
             return self.is_before(variable, self.end_of_all_but(iterations))
-        if iterations * step >= 1 << bits_of(self.kind):
-            return self.constant(0, ir.IntegerType.get_signless(1, self.context))
         distance = self.subtract(self.upper, variable)
-        return self.compare("ugt", distance, self.constant(iterations * step, self.kind))
+        return self._as_far("ugt", distance, iterations * step)
 
     def has_come_for(self, variable: Value, iterations: int) -> Value:
         """Of an iteration of the loop, whether it has `iterations` before it, as an i1.
@@ -157,23 +143,23 @@ class Integers(IntegerWriter):
         if step is None:
             count = self.binary("arith.divui", distance, self.step)
             return self.compare("uge", count, self.constant(iterations, self.kind))
-        if iterations * step >= 1 << bits_of(self.kind):
+        return self._as_far("uge", distance, iterations * step)
+
+    def _as_far(self, predicate: str, distance: Value, least: int) -> Value:
+        """Compare an unsigned distance, of which none is as large as 2^bits."""
+        if least >= 1 << bits_of(self.kind):
             return self.constant(0, ir.IntegerType.get_signless(1, self.context))
-        return self.compare("uge", distance, self.constant(iterations * step, self.kind))
+        return self.compare(predicate, distance, self.constant(least, self.kind))
 
     def is_before(self, value: Value, end: Value) -> Value:
         """value < end in the loop's signedness, as an i1."""
         return self.compare("ult" if self.unsigned else "slt", value, end)
 
-    def long_enough(self) -> Value:
-        """trips >= S-1, as an i1."""
-        return self.compare("uge", self.trips(), self.constant(self.last_stage, self.kind))
-
     def trips_as_index(self) -> Value:
         """How often the loop runs, which is never negative."""
         if self.trip_count is not None:
             return self.constant(self.trip_count, self.index)
-        trips = self.trips()
+        trips = self.trips
         if str(trips.type) == "index":
             return trips
         return self.cast("arith.index_castui", trips, self.index)

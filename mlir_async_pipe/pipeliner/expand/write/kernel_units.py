@@ -23,6 +23,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     OpWriter,
     Value,
     after,
+    before,
     create,
     erase,
     integer_attribute,
@@ -66,30 +67,27 @@ class TemplateUse(NamedTuple):
 
 @dataclass(frozen=True)
 class Template:
-    """An op, what it uses from outside of itself, and its results. The op must not change."""
+    """An op, what it uses from outside of itself, its results, and whether it adds integers: with constants that
+    folds. The op must not change."""
 
     op: Operation
     uses: tuple[TemplateUse, ...]
     results: tuple[Value, ...]
+    adds: bool
 
     @staticmethod
     def of(op: Operation) -> Template:
-        if len(op.regions) == 0:
-            uses = [TemplateUse(0, number, value) for number, value in enumerate(op.operands)]
-            return Template(op, tuple(uses), tuple(op.results))
-        inside: set[Value] = set()
-        uses = []
-        for place, inner in enumerate(walk(op)):
-            uses += [
-                TemplateUse(place, number, value) for number, value in enumerate(inner.operands)
-            ]
-            if place > 0:
-                inside.update(inner.results)
-            for region in inner.regions:
-                for block in region.blocks:
-                    inside.update(block.arguments)
+        ops = list(walk(op))
+        uses = (
+            TemplateUse(place, number, value)
+            for place, inner in enumerate(ops)
+            for number, value in enumerate(inner.operands)
+        )
+        inside = {result for inner in ops[1:] for result in inner.results}
+        blocks = (b for inner in ops for region in inner.regions for b in region.blocks)
+        inside.update(argument for block in blocks for argument in block.arguments)
         outer = tuple(use for use in uses if use.value not in inside)
-        return Template(op, outer, tuple(op.results))
+        return Template(op, outer, tuple(op.results), op.name == "arith.addi")
 
     def clone(self, mapping: dict[Value, Value], ip: Any) -> Operation:
         """A copy at `ip` that uses `mapping[value]` wherever the op uses an outer `value`."""
@@ -124,11 +122,6 @@ class KernelUnit:
         return tuple(Template.of(op) for op in self.ops)
 
     @cached_property
-    def additions(self) -> frozenset[int]:
-        """The numbers of the ops that add integers: with constants they fold."""
-        return frozenset(n for n, op in enumerate(self.ops) if op.name == "arith.addi")
-
-    @cached_property
     def used(self) -> tuple[Value, ...]:
         """The values that the unit uses from outside of itself, each once."""
         inside = {result for template in self.templates for result in template.results}
@@ -151,7 +144,10 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
     body = plan.units.body
     numbers = {op: number for number, op in enumerate(body.ops)}
     unit_numbers = [[numbers[op] for op in unit.ops] for unit in plan.units.units]
-    slots = _slot_placeholders(plan, buffers)
+    slots: dict[int, Value] = {}
+    for versions in dict.fromkeys(buffer.plan.versions for buffer in buffers):
+        write = OpWriter(ir.InsertionPoint.at_block_begin(body.block), plan.loop.location)
+        slots[versions] = write.make("async_pipe.slot", (), ir.IndexType.get(plan.loop.context))
     kept: dict[int, list[int]] = {}
     for barrier in plan.kept_barriers:
         kept.setdefault(barrier.unit.position, []).append(numbers[barrier.op])
@@ -182,31 +178,19 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
         group = commits.get(unit.position)
         if group is not None:
             members = [op for member in group.members for op in copies[member.position]]
-            commit = _commit(group, members, ops[-1])
+            given = [op.results[0] for op in members if row_of(op).token and not group.abstract]
+            commit = write_commit(group, given, after(ops[-1]), ops[-1].location)
             units.append(KernelUnit((commit,), group.stage, None))
             tokens[group.number] = commit.results[0]
     return KernelUnits(tuple(u for u in units if not _is_dead(u)), tokens, slots)
 
 
-def _slot_placeholders(plan: Plan, buffers: list[VersionedBuffer]) -> dict[int, Value]:
-    loop = plan.loop
-    slots: dict[int, Value] = {}
-    for buffer in buffers:
-        versions = buffer.plan.versions
-        if versions not in slots:
-            write = OpWriter(ir.InsertionPoint.at_block_begin(plan.units.body.block), loop.location)
-            slots[versions] = write.make("async_pipe.slot", (), ir.IndexType.get(loop.context))
-    return slots
-
-
 def _make_asynchronous(op: Operation) -> None:
     """Give the ops of a statement that is async by annotation the attribute that makes them so."""
-    if names.ASYNC not in op.attributes:
-        return
-    for inner in walk(op):
-        row = row_of(inner)
-        if row.async_attribute:
-            inner.attributes[row.async_attribute] = ir.UnitAttr.get(op.context)
+    for inner in walk(op) if names.ASYNC in op.attributes else ():
+        name = row_of(inner).async_attribute
+        if name:
+            inner.attributes[name] = ir.UnitAttr.get(op.context)
 
 
 def _ungrouped(op: Operation, inside_pipeline: bool) -> list[Operation]:
@@ -243,19 +227,11 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
     """Move the ops of an async unit into an async_pipe.scope before the last one; a
     scope of the input goes to the queue of its stage as it is."""
     last = ops[-1]
-    context = last.context
     if len(ops) == 1 and last.name == SCOPE:
-        last.attributes["queue"] = _queue_attribute(unit.stage, context)
+        set_integer(last, "queue", unit.stage, 64)
         return last
-    scope = create(
-        SCOPE,
-        (),
-        (),
-        {"queue": _queue_attribute(unit.stage, context)},
-        regions=1,
-        ip=ir.InsertionPoint(last),
-        loc=ops[0].location,
-    )
+    scope = create(SCOPE, regions=1, ip=before(last), loc=ops[0].location)
+    set_integer(scope, "queue", unit.stage, 64)
     given = [integer_attribute(op, names.CYCLES) for op in ops]
     if any(cycles is not None for cycles in given):
         # One after the other: a load, then the store of its value.
@@ -270,12 +246,6 @@ def _scope(unit: Unit, ops: list[Operation]) -> Operation:
     return scope
 
 
-def _commit(group: Group, members: list[Operation], last: Operation) -> Operation:
-    """Write the commit of a group after its last member."""
-    members = [] if group.abstract else [op for op in members if row_of(op).token]
-    return write_commit(group, [op.results[0] for op in members], after(last), last.location)
-
-
 def write_commit(group: Group, copies: list[Value], ip: Any, loc: Any) -> Operation:
     """The op that commits `copies`, and what else was issued, as one group of a queue."""
     token = ir.Type.parse(TOKEN_TYPE, loc.context)
@@ -288,11 +258,8 @@ def write_commit(group: Group, copies: list[Value], ip: Any, loc: Any) -> Operat
 
 def queue_attribute(group: Group, context: Any) -> dict[str, Any]:
     """How the ops of a group name its queue: abstract ones by a number, which is the stage."""
-    return {"queue": _queue_attribute(group.stage, context)} if group.abstract else {}
-
-
-def _queue_attribute(queue: int, context: Any) -> Any:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, context), queue)
+    i64 = ir.IntegerType.get_signless(64, context)
+    return {"queue": ir.IntegerAttr.get(i64, group.stage)} if group.abstract else {}
 
 
 def _is_dead(unit: KernelUnit) -> bool:

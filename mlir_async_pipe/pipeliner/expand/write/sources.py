@@ -41,8 +41,9 @@ class Sources:
     """The makers of all values of one loop, its recurrences, and how many registers each value
     needs (`registers`: lag by shift register)."""
 
-    def __init__(self, plan: Plan, kernel: KernelUnits) -> None:
+    def __init__(self, plan: Plan, kernel: KernelUnits, integers: Integers) -> None:
         self.kernel = kernel
+        self.integers = integers
         self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
         self.synchronisation = plan.synchronisation
         self.counters = plan.counters
@@ -56,8 +57,13 @@ class Sources:
         self.initial = list(self.loop.operands)[3:]
         *_, end = self.block.operations
         self.yielded = list(end.operation.operands)
-        self.makers = self._makers()
-        self.recurrences: dict[Any, Recurrence] = {}
+        # The units that make each value of the body, by stage: several only of rematerialised ops.
+        self.makers: dict[Value, dict[int, KernelUnit]] = {}
+        for unit in kernel.units:
+            for template in unit.templates:
+                for result in template.results:
+                    self.makers.setdefault(result, {})[unit.stage] = unit
+        self.recurrences: dict[Value, Recurrence] = {}
         self.registers: dict[ValueSource, int] = {}
         self._known: dict[Value, ValueSource | Recurrence | None] = {}
         self._collect_recurrences()
@@ -65,16 +71,6 @@ class Sources:
         self._known.clear()
         self.carried_induction = self._stage_of_carried_induction()
         self._collect_registers()
-
-    def _makers(self) -> dict[Value, dict[int, KernelUnit]]:
-        """For each value of the body the units that make it, by stage (several stages only
-        for rematerialised ops)."""
-        makers: dict[Value, dict[int, KernelUnit]] = {}
-        for unit in self.kernel.units:
-            for template in unit.templates:
-                for result in template.results:
-                    makers.setdefault(result, {})[unit.stage] = unit
-        return makers
 
     def stage_of_maker(self, value: Value, user_stage: int) -> int:
         """The stage of the unit that makes `value` for a user in `user_stage`; the stage that
@@ -136,13 +132,13 @@ class Sources:
             stages = {stage for value, stage in uses if value == placeholder}
             if stages:
                 self.recurrences[placeholder] = SlotRecurrence.over(
-                    versions, stages, versions in self.ending_in_zero
+                    versions, stages, self.integers, versions in self.ending_in_zero
                 )
         for counter in self.counters:
             # Who looks after the loop asks in the last stage.
             stages = {stage for value, stage in uses if value == counter.slot} | {self.last_stage}
             first_slot, first_phase = counter.start
-            slots = SlotRecurrence.over(counter.versions, stages, False, first_slot)
+            slots = SlotRecurrence.over(counter.versions, stages, self.integers, start=first_slot)
             self.recurrences[counter.slot] = slots
             waiting = {stage for value, stage in uses if value == counter.phase}
             phase = PhaseRecurrence(max(waiting, default=self.last_stage), slots, first_phase)
@@ -152,11 +148,10 @@ class Sources:
             if any(value == counter.earlier for value, _ in uses):
                 earlier = EarlierSlot(slots, counter.tiles, held=not self.last_stage)
                 self.recurrences[counter.earlier] = earlier
-        arguments = self.arguments
         used = {value for value, _ in uses}
         pending = [
             argument
-            for argument, result in zip(arguments, self.loop.results, strict=True)
+            for argument, result in zip(self.arguments, self.loop.results, strict=True)
             if (argument in used or is_used(result)) and self.of(argument) is None
             if not self.is_known(argument)
         ]
@@ -170,10 +165,7 @@ class Sources:
             self.recurrences[argument] = ArgumentRecurrence(stage, number, self)
             if following in self._numbers:
                 pending.append(following)
-        self._align_argument_recurrences()
-
-    def _align_argument_recurrences(self) -> None:
-        """Arguments that feed each other advance together, in the earliest of their stages."""
+        # Arguments that feed each other advance together, in the earliest of their stages.
         own = [r for r in self.recurrences.values() if isinstance(r, ArgumentRecurrence)]
         stage = min((r.stage for r in own), default=0)
         for recurrence in own:
@@ -252,17 +244,17 @@ class Recurrence:
         """Keep values of at least `lag` steps ago."""
         self.registers = max(self.registers, lag)
 
-    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+    def at_iteration(self, iteration: int) -> Value:
         """The value in an iteration whose number is known, for a user of that iteration."""
         raise AssertionError("each kind of recurrence says this")
 
-    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+    def following(self) -> Value:
         raise AssertionError("each kind of recurrence says this")
 
-    def entries(self, last_stage: int, integers: Integers) -> list[Value]:
+    def entries(self, last_stage: int) -> list[Value]:
         """The values at the kernel's entry, step `last_stage`."""
         now = last_stage - self.stage
-        return [self.at_iteration(now - n, integers) for n in range(self.width)]
+        return [self.at_iteration(now - n) for n in range(self.width)]
 
     def bind(self, values: Sequence[Any]) -> None:
         """Take over block arguments of the kernel, its results, or prepared values."""
@@ -273,20 +265,20 @@ class Recurrence:
         """The value of the recurrence's own stage in this step."""
         return self._held[0]
 
-    def in_step(self, stage: int, integers: Integers) -> Value:
+    def in_step(self, stage: int) -> Value:
         """The value that a user in `stage` sees in this step."""
         return self._held[self.lag(stage)]
 
-    def advanced(self, integers: Integers, others: dict[Any, Recurrence]) -> list[Value]:
+    def advanced(self) -> list[Value]:
         """What the kernel yields: everything one step older."""
-        return [self.following(integers, others), *self._held[:-1]]
+        return [self.following(), *self._held[:-1]]
 
-    def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
+    def prepare(self) -> None:
         """Compute the next step's values without binding them (others may still ask).
 
         After the kernel nothing is carried, so older values are kept, too: a result of the loop
         asks in the last stage for what an early stage held before the epilogue."""
-        self._following = [self.following(integers, others), *self._held]
+        self._following = [self.following(), *self._held]
 
     def commit(self) -> None:
         self.bind(self._following)
@@ -319,39 +311,40 @@ class SlotRecurrence(Recurrence):
     has_results = False
 
     def __init__(
-        self, stage: int, versions: int, ends_in_zero: bool, start: Value | None = None
+        self, stage: int, ring: Ring, integers: Integers, ends_in_zero: bool, start: Value | None
     ) -> None:
         super().__init__(stage)
-        self.versions = versions
-        self.ring = Ring(versions)
-        self.ends_in_zero = ends_in_zero
-        self.start = start
+        self.ring, self.integers = ring, integers
+        self.ends_in_zero, self.start = ends_in_zero, start
 
     @staticmethod
     def over(
-        versions: int, stages: set[int], ends_in_zero: bool, start: Value | None = None
+        versions: int,
+        stages: set[int],
+        integers: Integers,
+        ends_in_zero: bool = False,
+        start: Value | None = None,
     ) -> SlotRecurrence:
         """The counter whose stage needs the fewest registers for users in `stages`.
 
         V = 3, stages 0 and 2: counting for stage 2, stage 0 wants (0 - 2) mod 3 = 1 step
         ago: one register. Counting for stage 0 would take two."""
-        candidates = [
-            SlotRecurrence(stage, versions, ends_in_zero, start) for stage in sorted(stages)
-        ]
-        for candidate in candidates:
-            candidate.registers = max(candidate.lag(stage) for stage in stages)
-        return min(candidates, key=lambda candidate: candidate.registers)
+        needed = {stage: max((user - stage) % versions for user in stages) for stage in stages}
+        best = min(sorted(stages), key=needed.__getitem__)
+        made = SlotRecurrence(best, Ring(versions), integers, ends_in_zero, start)
+        made.registers = needed[best]
+        return made
 
     def lag(self, stage: int) -> int:
         """Steps modulo the number of versions."""
-        return (stage - self.stage) % self.versions
+        return (stage - self.stage) % self.ring.slots
 
     def need(self, lag: int) -> None:
         """The registers were chosen with the stage."""
 
-    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+    def at_iteration(self, iteration: int) -> Value:
         """The slot of an iteration: a constant, unless it depends on the trip count."""
-        tile = iteration % self.versions
+        integers, tile = self.integers, iteration % self.ring.slots
         if self.start is not None:
             slot = self.start
             for _ in range(tile):
@@ -360,23 +353,24 @@ class SlotRecurrence(Recurrence):
         if not self.ends_in_zero:
             return integers.constant(tile)
         if integers.trip_count is not None:
-            return integers.constant((tile + 1 - integers.trip_count) % self.versions)
+            return integers.constant((tile + 1 - integers.trip_count) % self.ring.slots)
         return self.ring.before_last(tile, integers.trips_as_index(), integers)
 
-    def in_step(self, stage: int, integers: Integers) -> Value:
+    def in_step(self, stage: int) -> Value:
         """The slot of the iteration that `stage` runs in this step, where none has it made of others."""
         lag = self.lag(stage)
         if lag < self.width:
             return _slot_value(self._held[lag])
-        return self.ring.at(-lag, {-n: slot for n, slot in enumerate(self._held)}, integers)
+        return self.ring.at(-lag, {-n: slot for n, slot in enumerate(self._held)}, self.integers)
 
-    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+    def following(self) -> Value:
         """The next slot, back to 0 after the last."""
-        return self.ring.next(self.current, integers)
+        return self.ring.next(self.current, self.integers)
 
-    def prepare(self, integers: Integers, others: dict[Any, Recurrence]) -> None:
+    def prepare(self) -> None:
         """As for any recurrence, but nothing is written before somebody asks for it."""
-        self._following = [NextSlot(self.current, self.ring, integers), *self._held[:-1]]
+        following = NextSlot(self.current, self.ring, self.integers)
+        self._following = [following, *self._held[:-1]]
 
 
 class EarlierSlot(Recurrence):
@@ -395,13 +389,13 @@ class EarlierSlot(Recurrence):
     def width(self) -> int:
         return self.held
 
-    def entries(self, last_stage: int, integers: Integers) -> list[Value]:
-        return [self.slots.at_iteration(0, integers)] * self.held
+    def entries(self, last_stage: int) -> list[Value]:
+        return [self.slots.at_iteration(0)] * self.held
 
-    def in_step(self, stage: int, integers: Integers) -> Value:
-        return self._held[-1] if self.held else self.slots.in_step(stage + self.tiles, integers)
+    def in_step(self, stage: int) -> Value:
+        return self._held[-1] if self.held else self.slots.in_step(stage + self.tiles)
 
-    def advanced(self, integers: Integers, others: dict[Any, Recurrence]) -> list[Value]:
+    def advanced(self) -> list[Value]:
         return [self.slots.current, *self._held][: self.held]
 
 
@@ -416,26 +410,26 @@ class PhaseRecurrence(Recurrence):
         self.slots = slots
         self.start = start
 
-    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+    def at_iteration(self, iteration: int) -> Value:
         """As many iterations after the first."""
         phase = self.start
         for earlier in range(iteration):
-            slot = self.slots.at_iteration(earlier, integers)
-            _, phase = self.slots.ring.advance(slot, phase, integers)
+            slot = self.slots.at_iteration(earlier)
+            _, phase = self.slots.ring.advance(slot, phase, self.slots.integers)
         return phase
 
-    def in_step(self, stage: int, integers: Integers) -> Value:
+    def in_step(self, stage: int) -> Value:
         if stage == self.stage:
             return self.current
-        slot, other = (self.slots.in_step(s, integers) for s in (self.stage, stage))
+        slot, other = (self.slots.in_step(s) for s in (self.stage, stage))
         ring = self.slots.ring
         write = ring.later_phase if stage < self.stage else ring.earlier_phase
-        return write(self.current, slot, other, integers)
+        return write(self.current, slot, other, self.slots.integers)
 
-    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+    def following(self) -> Value:
         """The next phase, the other one where the slots begin anew."""
-        following = self.slots.in_step(self.stage - 1, integers)
-        return self.slots.ring.next_phase(self.current, following, integers)
+        following = self.slots.in_step(self.stage - 1)
+        return self.slots.ring.next_phase(self.current, following, self.slots.integers)
 
 
 class ArgumentRecurrence(Recurrence):
@@ -443,20 +437,20 @@ class ArgumentRecurrence(Recurrence):
 
     def __init__(self, stage: int, number: int, sources: Sources) -> None:
         super().__init__(stage)
-        self.number, self.arguments = number, sources.arguments
-        self.initial, self.yielded = sources.initial, sources.yielded
+        self.number, self.sources = number, sources
 
-    def at_iteration(self, iteration: int, integers: Integers) -> Value:
+    def at_iteration(self, iteration: int) -> Value:
         """Follow the yields from the initial values; a value from outside stays."""
-        argument = self.arguments[self.number]
+        sources, number = self.sources, self.number
         for _ in range(iteration):
-            following = self.yielded[self.arguments.index(argument)]
-            if following not in self.arguments:
+            following = sources.yielded[number]
+            if following not in sources.arguments:
                 return following
-            argument = following
-        return self.initial[self.arguments.index(argument)]
+            number = sources.arguments.index(following)
+        return sources.initial[number]
 
-    def following(self, integers: Integers, others: dict[Any, Recurrence]) -> Value:
+    def following(self) -> Value:
         """What the yield forwards: another such argument's value, or one from outside."""
-        value = self.yielded[self.number]
-        return others[value].current if value in self.arguments else value
+        value = self.sources.yielded[self.number]
+        known = value in self.sources.arguments
+        return self.sources.recurrences[value].current if known else value

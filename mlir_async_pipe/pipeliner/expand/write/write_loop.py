@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -100,9 +99,9 @@ class Values:
     """What the steps made; `written`: (value of the body, stage of its unit, number of the step)
     -> value."""
 
-    def __init__(self, sources: Sources, integers: Integers) -> None:
+    def __init__(self, sources: Sources) -> None:
         self.sources = sources
-        self.integers = integers
+        self.integers = sources.integers
         self.written: dict[tuple[Value, int, int], Value] = {}
         self._registers: Mapping[tuple[ValueSource, int], Value] = {}
         self._carried = 0
@@ -151,9 +150,6 @@ class Part:
         inside = value == self._sources.induction
         return self._induction(self.number - stage) if inside else value
 
-    def token(self, wait: PlannedWait) -> Value:
-        return self.made(self._sources.token(wait), wait.stage)
-
     def made(self, source: ValueSource, stage: int) -> Value:
         """What was made of a source, for a user in `stage`."""
         maker = self._sources.stage_of_maker(source.value, stage)
@@ -165,7 +161,7 @@ class Part:
         return None
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
-        return recurrence.in_step(stage, self._integers)
+        return recurrence.in_step(stage)
 
     def _of_tile(self, value: Value, stage: int) -> Value:
         """The tile of a stage's iteration, or whether that is its last one."""
@@ -200,7 +196,7 @@ class Prologue(Part):
         return self._integers.has_iteration(iteration)
 
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
-        return recurrence.at_iteration(self.number - stage, self._integers)
+        return recurrence.at_iteration(self.number - stage)
 
     def _induction(self, iteration: int) -> Value:
         return self._integers.first_plus(iteration)
@@ -305,8 +301,8 @@ class StepWriter:
         mapping = {value: part.value(value, stage) for value in unit.used}
         copies: list[Operation] = []
         made: list[Value] = []
-        for number, template in enumerate(unit.templates):
-            folded = self._sum(template, mapping) if number in unit.additions else None
+        for template in unit.templates:
+            folded = self._sum(template, mapping) if template.adds else None
             folded = folded or self._known(template, mapping, part, stage)
             if folded is not None:
                 mapping[template.results[0]] = folded
@@ -379,12 +375,14 @@ class StepWriter:
         if before.barrier:
             self.write_barrier(self._fenced)
 
-    def wait(self, wait: PlannedWait, part: Part, marks: tuple[str, ...] = ()) -> None:
-        """Wait for a group, as `part` sees it; `marks` are attributes without a value."""
+    def wait(self, wait: PlannedWait, part: Part, *, drains: bool = False) -> None:
+        """Wait for a group, as `part` sees it. Who `drains` is marked, so that a later pass may find it superfluous."""
         group, ip = wait.group, self.integers.ip
-        given = dict.fromkeys(marks, ir.UnitAttr.get(self.context))
-        attributes = queue_attribute(group, self.context) | given
-        create(group.ops.wait, [part.token(wait)], (), attributes, ip=ip, loc=self.location)
+        attributes = queue_attribute(group, self.context)
+        if drains:
+            attributes[names.DRAIN] = ir.UnitAttr.get(self.context)
+        token = part.made(self.values.sources.token(wait), wait.stage)
+        create(group.ops.wait, [token], (), attributes, ip=ip, loc=self.location)
 
     def write_barrier(self, spaces: frozenset[Space]) -> None:
         """Fence exactly the address spaces that the barrier orders; none: no barrier."""
@@ -414,7 +412,7 @@ def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Operation:
     loop = plan.loop
     parts = names.parts_of(loop)
     span = MarkedOps.around(loop) if parts else None
-    integers = Integers(loop, plan.last_stage, plan.peeled_epilogue, plan.trip_count, before(loop))
+    integers = Integers(loop, plan.peeled_epilogue, plan.trip_count, before(loop))
     guard = _guard_short_trips(plan, integers)
     writer = LoopWriter(plan, buffers, integers)
     results = writer.write()
@@ -440,7 +438,8 @@ def _guard_short_trips(plan: Plan, integers: Integers) -> Operation | None:
     if not plan.may_be_short:
         return None
     loop = plan.loop
-    guard, original = write_versions(integers.long_enough(), loop, before(loop))
+    long_enough = integers.compare("uge", integers.trips, plan.last_stage)
+    guard, original = write_versions(long_enough, loop, before(loop))
     names.forget(original)
     integers.enter(at_end_of(guard.regions[0]))
     return guard
@@ -456,10 +455,12 @@ class LoopWriter:
         self.last_stage = plan.last_stage
         self.integers = integers
         self.kernel = build_kernel(plan, buffers)
-        self.sources = Sources(plan, self.kernel)
-        self.values = Values(self.sources, integers)
+        self.sources = Sources(plan, self.kernel, integers)
+        self.values = Values(self.sources)
         self.steps = StepWriter(plan, self.kernel, self.values)
         self.recurrences = list(self.sources.recurrences.values())
+        registers = self.sources.registers.items()
+        self._lines = [(source, n) for source, count in registers for n in range(1, count + 1)]
         self._begins_later = plan.peeled if plan.peeled and integers.may_begin_later() else 0
 
     def write(self) -> list[Value]:
@@ -475,8 +476,7 @@ class LoopWriter:
             self._advance(e)
         after = Epilogue(plan.peeled_epilogue + 1, self.values)
         for wait in steps.drains:
-            # Marked, so that a later pass may find it superfluous.
-            self.steps.wait(wait, after, (names.DRAIN,))
+            self.steps.wait(wait, after, drains=True)
         results = self._results(after)
         for counter in plan.counters:
             for asked in (counter.slot, counter.phase):
@@ -496,7 +496,7 @@ class LoopWriter:
         following = self._step(kernel, carried)
         create("scf.yield", following, ip=integers.ip, loc=self.location)
         integers.leave(outer)
-        self._carry(self._lines, list(loop.results), self.last_stage + 1)
+        self._carry(list(loop.results), self.last_stage + 1)
         return loop
 
     def _kernel_of(self, tiles: Tiles) -> Operation:
@@ -538,27 +538,21 @@ class LoopWriter:
             carried = self._step(part, carried)
         create("scf.yield", carried, ip=integers.ip, loc=loc)
         integers.leave(around)
-        integers.kernel_upper_bound()
-        self._carry(self._lines, list(outer.results), self.last_stage + 1)
+        self._carry(list(outer.results), self.last_stage + 1)
         return inner
-
-    @cached_property
-    def _lines(self) -> list[tuple[ValueSource, int]]:
-        registers = self.sources.registers.items()
-        return [(source, n) for source, count in registers for n in range(1, count + 1)]
 
     def _entries(self) -> list[Value]:
         """What all that is carried holds when the kernel begins."""
         over = self._groups_that_are_over()
         entries = [self._entry(source, n, over) for source, n in self._lines]
         for recurrence in self.recurrences:
-            entries += recurrence.entries(self.last_stage, self.integers)
+            entries += recurrence.entries(self.last_stage)
         return entries
 
     def _step(self, part: Part, carried: list[Value]) -> list[Value]:
         """Write a step of the kernel; returns what is carried to the next one."""
         now = self.last_stage
-        self._carry(self._lines, carried, now)
+        self._carry(carried, now)
         self.steps.write(part, self.plan.synchronisation.kernel)
         # In the next step r_n is what this one had as r_(n-1), or what it made.
         following = [
@@ -566,7 +560,7 @@ class LoopWriter:
             for source, n in self._lines
         ]
         for recurrence in self.recurrences:
-            following += recurrence.advanced(self.integers, self.sources.recurrences)
+            following += recurrence.advanced()
         return following
 
     def _groups_that_are_over(self) -> dict[Value, Value]:
@@ -602,7 +596,7 @@ class LoopWriter:
 
     def _create_loop(self, entries: list[Value]) -> Operation:
         integers, later = self.integers, self._begins_later
-        upper = integers.upper if later else integers.kernel_upper_bound()
+        upper = integers.upper if later else integers.kernel_end
         bounds = [integers.first_plus(later), upper, integers.step]
         return write_for(bounds, entries, integers.ip, self.location, self._kept_attributes())
 
@@ -610,11 +604,11 @@ class LoopWriter:
         given = attributes_of(self.loop).items()
         return {name: value for name, value in given if name not in names.LOOP_NAMES}
 
-    def _carry(self, lines: list[tuple[ValueSource, int]], carried: list[Value], now: int) -> None:
+    def _carry(self, carried: list[Value], now: int) -> None:
         """`carried` holds r_n, what step `now - n` made, for all lines, then the recurrences."""
-        registers = dict(zip(((source, now - n) for source, n in lines), carried, strict=False))
-        self.values.carry(registers, now - 1)
-        start = len(lines)
+        made = ((source, now - n) for source, n in self._lines)
+        self.values.carry(dict(zip(made, carried, strict=False)), now - 1)
+        start = len(self._lines)
         for recurrence in self.recurrences:
             recurrence.bind(carried[start : start + recurrence.width])
             start += recurrence.width
@@ -624,7 +618,7 @@ class LoopWriter:
         more = e < self.plan.peeled_epilogue
         live = [recurrence for recurrence in self.recurrences if more or recurrence.has_results]
         for recurrence in live:
-            recurrence.prepare(self.integers, self.sources.recurrences)
+            recurrence.prepare()
         for recurrence in live:
             recurrence.commit()
 
@@ -658,12 +652,11 @@ class MarkedOps:
         first = create("async_pipe.marker", ip=before(loop), loc=loop.location)
         return MarkedOps(first, create("async_pipe.marker", ip=after(loop), loc=loop.location))
 
-    def close(self, loop: Operation | None = None) -> list[Operation]:
-        """The ops in between but for the loop itself, if it is there; the markers go."""
+    def close(self, loop: Operation) -> list[Operation]:
+        """The ops in between but for the loop itself; the markers go."""
         siblings = operations(self.first.block)
         inside = siblings[siblings.index(self.first) + 1 : siblings.index(self.last)]
-        if loop is not None:
-            inside.remove(loop)
+        inside.remove(loop)
         self.first.erase()
         self.last.erase()
         return inside

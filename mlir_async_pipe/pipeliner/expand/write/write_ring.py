@@ -352,7 +352,7 @@ class RingLoop:
         assert self.returns is not None
         plan, exists = self.plan, None
         slot, _, earlier = self.held
-        write = Integers(self.loop, plan.ahead, 0, plan.trip_count, ip)
+        write = Integers(self.loop, 0, plan.trip_count, ip)
         if plan.in_flight:
             slot = earlier
             exists = write.has_come_for(self.loop.regions[0].blocks[0].arguments[0], plan.in_flight)
@@ -404,7 +404,7 @@ class RingLoop:
             made = create("nvvm.wgmma.wait.group.sync.aligned", ip=after(loop), loc=loop.location)
             set_integer(made, wait_attribute(made) or "", 0, 64)
             if self.returns is not None:
-                integers = Integers(loop, plan.ahead, 0, plan.trip_count, after(made))
+                integers = Integers(loop, 0, plan.trip_count, after(made))
                 for number in range(plan.in_flight):
                     slot = self.ring.before(slot, 1, integers)
                     certain = (plan.trip_count or 0) > number
@@ -483,7 +483,7 @@ class RingLoop:
         known = self.plan.trip_count
         if not late or (known is not None and known >= late):
             return None
-        write = Integers(loop, late, late, known, before(loop))
+        write = Integers(loop, late, known, before(loop))
         without = [*list(loop.operands)[3:], slot, phase]
         given = [*loop.results, *self.held[:2]]
         guard = write_if(write.has_iteration(late - 1), without, without, write.ip, loop.location)

@@ -444,7 +444,7 @@ class PartedWriter:
         return [*ring.expand(slot, phase), entry, following]
 
     def _integers(self, loop: Operation) -> Integers:
-        return Integers(loop, self.plan.ahead, 0, self.plan.trip_count, before(loop))
+        return Integers(loop, 0, self.plan.trip_count, before(loop))
 
     def _runs(self, write: Integers) -> Value | None:
         """Whether this execution has iterations, None where it has, or is the only one. Of one without any the warp waits for
@@ -588,7 +588,7 @@ class PingPongWriter:
 
     def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
         plan = self.loop.plan
-        integers = Integers(self.loop.loop, plan.ahead, 0, plan.trip_count, ip)
+        integers = Integers(self.loop.loop, 0, plan.trip_count, ip)
         return self.loop.ring.after(slot, phase, integers.trips_as_index(), integers)
 
 

@@ -129,8 +129,8 @@ def overlap(nest: Nest) -> tuple[Operation, Tiles]:
 
     Where a tile may have fewer steps than the pipeline stages, the nest stays as another version."""
     outer = nest.outer
-    integers = Integers(outer, 0, 0, nest.tiles, before(outer))
-    inner_integers = Integers(nest.inner, 0, 0, nest.steps, before(outer))
+    integers = Integers(outer, 0, nest.tiles, before(outer))
+    inner_integers = Integers(nest.inner, 0, nest.steps, before(outer))
     tiles, steps = integers.trips_as_index(), inner_integers.trips_as_index()
     guards = []
     if nest.steps is None:
@@ -145,7 +145,7 @@ def overlap(nest: Nest) -> tuple[Operation, Tiles]:
             numbers.enter(at_end_of(guard.regions[0]))
     if nest.tiles is None:
         # Other blocks may have a tile where this one has none: so this is no choice between versions.
-        some = integers.before_end(integers.lower)
+        some = integers.begins
         initial = list(outer.operands)[3:]
         guards.append(write_if(some, initial, initial or None, integers.ip, outer.location))
         for numbers in (integers, inner_integers):
