@@ -378,7 +378,7 @@ def _share_memory(table: Any, original: Operation) -> None:
         if list(whole.shape[1:]) == list(kind.shape):
             ip = before(op)
             memory = address_of(versions_of(name), whole, ip, op.location)
-            op.results[0].replace_all_uses_with(slot_zero(memory, kind, tuple(kind.shape), ip))
+            op.results[0].replace_all_uses_with(slot_zero(memory, kind, ip))
             op.erase()
 
 

@@ -27,11 +27,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     after,
     again,
     before,
-    constant,
     create,
-    defining_op,
     enclosing,
     integer_attribute,
+    is_used,
     operations,
     remap,
     retype,
@@ -113,9 +112,10 @@ class Rooms:
 
     def close(self, module: Any) -> None:
         """When all loops are written: erase what nobody uses any more."""
-        made = list(self._rooms.values())
-        simplify_views(made)
-        drop_unused_globals(made, module)
+        for buffer in self._rooms.values():
+            _simplify_view(buffer.slot_zero)
+        roots = [buffer.plan.root for buffer in self._rooms.values()]
+        _drop_unused_globals({root.key for root in roots if root.kind == "global"}, module)
 
 
 def _body_of_function(loop: Operation) -> Any:
@@ -125,42 +125,31 @@ def _body_of_function(loop: Operation) -> Any:
 
 
 def _allocate_in_function(wanted: list[tuple[Operation, BufferPlan]]) -> list[VersionedBuffer]:
-    loops: dict[Any, Operation] = {}
-    plans: dict[Any, list[BufferPlan]] = {}
+    of_buffers: dict[Any, list[tuple[Operation, BufferPlan]]] = {}
     for loop, plan in wanted:
-        key = plan.root.identity
-        loops.setdefault(key, loop)
-        plans.setdefault(key, []).append(plan)
-    merged = {key: _together(of_loops) for key, of_loops in plans.items()}
+        of_buffers.setdefault(plan.root.identity, []).append((loop, plan))
     start = 0
-    if any(plan.root.kind == "dynamic" for plan in merged.values()):
-        function = enclosing(next(iter(loops.values())), FUNCTION_OPS)
+    if any(plan.root.kind == "dynamic" for _, plan in wanted):
+        function = enclosing(wanted[0][0], FUNCTION_OPS)
         assert function is not None
-        start = end_of_windows(function, frozenset(merged))
+        start = end_of_windows(function, frozenset(of_buffers))
     made = []
-    for key, plan in merged.items():
+    for entries in of_buffers.values():
+        (loop, plan), *others = entries
+        if others:
+            # Room for the versions of all loops, with slots for the accesses of each.
+            regions = tuple(region for _, each in entries for region in each.regions)
+            versions = max(each.versions for _, each in entries)
+            plan = replace(plan, regions=regions, versions=versions, slot_bytes=slot_bytes(regions))
         if plan.root.kind == "dynamic":
             # The first slot begins where the others do: at a period of the layout.
             period = max(region.period for region in plan.regions)
             unit = max(WIDEST, period * element_bytes(buffer_type(plan.regions)))
             start = -(-start // unit) * unit
-        made.append(_allocate(plan, loops[key], start))
+        made.append(_allocate(plan, loop, start))
         if plan.root.kind == "dynamic":
             start += plan.versions * plan.slot_bytes
     return made
-
-
-def _together(plans: list[BufferPlan]) -> BufferPlan:
-    """Room for the versions of all loops, with slots for the accesses of each."""
-    if len(plans) == 1:
-        return plans[0]
-    regions = tuple(region for plan in plans for region in plan.regions)
-    return replace(
-        plans[0],
-        regions=regions,
-        versions=max(plan.versions for plan in plans),
-        slot_bytes=slot_bytes(regions),
-    )
 
 
 def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer:
@@ -172,7 +161,6 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
     if is_pointer(old):
         return _widen_llvm_global(plan, old, loop)
     kind = ir.MemRefType(old.type)
-    shape = tuple(kind.shape)
     versioned = ir.MemRefType.get(
         [plan.versions, *slot_shape(plan.regions)],
         kind.element_type,
@@ -180,70 +168,53 @@ def _allocate(plan: BufferPlan, loop: Operation, window: int) -> VersionedBuffer
         loc=loop.location,
     )
     if plan.root.kind == "attribution":
-        view = _widen_attribution(old, versioned, kind, shape)
-        return VersionedBuffer(plan, old, shape, view)
-    if plan.root.kind == "dynamic":
-        new, ip = _new_window(source_op(old), versioned, window)
-        replaced = [old]
-    elif plan.root.kind == "global":
-        new, ip = _new_global(plan, versioned, loop)
-        replaced = _addresses(plan, loop)
-    else:
-        new = retyped(source_op(old), versioned)
-        ip = after(source_op(new))
-        replaced = [old]
-    view = slot_zero(new, kind, shape, ip)
-    for value in replaced:
-        value.replace_all_uses_with(view)
-    if plan.root.kind in ("allocation", "dynamic"):
-        old.owner.operation.erase()
-    return VersionedBuffer(plan, new, shape, view)
+        # The block argument itself changes its type.
+        ip = before(operations(ir.BlockArgument(old).owner)[0])
+        view = retype(old, versioned, lambda: slot_zero(old, kind, ip))
+        return VersionedBuffer(plan, old, tuple(kind.shape), view)
+    if plan.root.kind == "global":
+        ip, name = _declare_versions(plan, {"type": ir.TypeAttr.get(versioned, loop.context)}, loop)
+        new = address_of(name, versioned, ip, loop.location)
+        view = slot_zero(new, kind, ip)
+        _replace_addresses(plan, loop, view)
+        return VersionedBuffer(plan, new, tuple(kind.shape), view)
+    made = source_op(old)
+    dynamic = plan.root.kind == "dynamic"
+    new = _new_window(made, versioned, window) if dynamic else retyped(made, versioned)
+    view = slot_zero(new, kind, after(source_op(new)))
+    old.replace_all_uses_with(view)
+    made.erase()
+    return VersionedBuffer(plan, new, tuple(kind.shape), view)
 
 
-def _addresses(plan: BufferPlan, loop: Operation) -> list[Value]:
-    """What the function around a loop has for the address of a global."""
-    function = enclosing(loop, FUNCTION_OPS) or loop
-    return [op.results[0] for op in walk(function) if global_name(op) == plan.root.key]
+def _replace_addresses(plan: BufferPlan, loop: Operation, view: Value) -> None:
+    """Let the function around a loop have a view for the address of a global."""
+    for op in walk(enclosing(loop, FUNCTION_OPS) or loop):
+        if global_name(op) == plan.root.key:
+            op.results[0].replace_all_uses_with(view)
 
 
 def _widen_llvm_global(plan: BufferPlan, old: Value, loop: Operation) -> VersionedBuffer:
     """Bytes for all versions: a pointer to them is one to slot 0."""
-    replaced = _addresses(plan, loop)
     context = loop.context
     kind = ir.Type.parse(f"!llvm.array<{plan.versions * plan.slot_bytes} x i8>", context)
-    name = _declare_versions(plan, {"global_type": ir.TypeAttr.get(kind, context)})
-    write = OpWriter(before(operations(_body_of_function(loop))[0]), loop.location)
+    ip, name = _declare_versions(plan, {"global_type": ir.TypeAttr.get(kind, context)}, loop)
     named = {"global_name": ir.FlatSymbolRefAttr.get(name, context)}
-    new = write.make("llvm.mlir.addressof", (), old.type, named)
-    for value in replaced:
-        value.replace_all_uses_with(new)
+    new = OpWriter(ip, loop.location).make("llvm.mlir.addressof", (), old.type, named)
+    _replace_addresses(plan, loop, new)
     return VersionedBuffer(plan, new, (), new)
 
 
-def _widen_attribution(old: Value, versioned: Any, kind: Any, shape: tuple[int, ...]) -> Value:
-    """Change the type of the block argument itself; returns the view of slot 0."""
-    ip = before(operations(ir.BlockArgument(old).owner)[0])
-    return retype(old, versioned, lambda: slot_zero(old, kind, shape, ip))
-
-
-def _new_window(view: Operation, versioned: Any, start: int) -> tuple[Value, Any]:
+def _new_window(view: Operation, versioned: Any, start: int) -> Value:
     """A window of dynamic shared memory from byte `start` on; what the function needs grows."""
     function = enclosing(view, FUNCTION_OPS)
     assert function is not None
-    ip, loc, index = before(view), view.location, ir.IndexType.get(view.context)
-    offset = constant(start, index, ip, loc)
-    made = create("memref.view", [view.operands[0], offset], [versioned], ip=ip, loc=loc)
+    write = IntegerWriter.before(view)
+    made = write.make("memref.view", [view.operands[0], write.constant(start)], versioned)
     size = prod(versioned.shape) * element_bytes(versioned)
     needed = max(start + size, integer_attribute(function, DYNAMIC_SHARED_BYTES) or 0)
     set_integer(function, DYNAMIC_SHARED_BYTES, needed, 64)
-    return made.results[0], after(made)
-
-
-def _new_global(plan: BufferPlan, versioned: Any, loop: Operation) -> tuple[Value, Any]:
-    """A global of its own for the versions, and its address before the loop."""
-    name = _declare_versions(plan, {"type": ir.TypeAttr.get(versioned, loop.context)})
-    ip = before(operations(_body_of_function(loop))[0])
-    return address_of(name, versioned, ip, loop.location), ip
+    return made
 
 
 def versions_of(name: str) -> str:
@@ -251,8 +222,9 @@ def versions_of(name: str) -> str:
     return f"{name}_versions"
 
 
-def _declare_versions(plan: BufferPlan, kind: dict[str, Any]) -> str:
-    """Declare a global like the buffer's, but for its type; returns the name."""
+def _declare_versions(plan: BufferPlan, kind: dict[str, Any], loop: Operation) -> tuple[Any, str]:
+    """Declare a global like the buffer's, but for its type; returns where the function around the loop begins,
+    and the name."""
     declared = find_global(plan.root)
     assert declared is not None
     context = declared.context
@@ -269,81 +241,60 @@ def _declare_versions(plan: BufferPlan, kind: dict[str, Any]) -> str:
     regions = len(declared.regions)
     ip, loc = before(declared), declared.location
     create(declared.name, (), (), attributes, regions=regions, ip=ip, loc=loc)
-    return name
+    return before(operations(_body_of_function(loop))[0]), name
 
 
-def slot_zero(value: Value, kind: Any, shape: tuple[int, ...], ip: Any) -> Value:
+def slot_zero(value: Value, kind: Any, ip: Any) -> Value:
     """Slot 0 under the old type: its offset is 0, so the dense layout fits."""
-    loc = ir.Location.unknown(kind.context)
-    view = slot_subview(value, [0] * (1 + len(shape)), [], shape, offset="0", ip=ip, loc=loc)
-    return OpWriter(ip, loc).make("memref.cast", [view], kind)
+    write = OpWriter(ip, ir.Location.unknown(kind.context))
+    return write.make("memref.cast", [_slot_view(value, None, tuple(kind.shape), write)], kind)
 
 
-def slot_subview(
-    value: Value,
-    offsets: list[int],
-    dynamic: list[Value],
-    shape: tuple[int, ...],
-    *,
-    offset: str,
-    ip: Any,
-    loc: Any,
-) -> Value:
-    """A rank-reducing subview of one slot; `offset` is "0" or "?" (in the result's layout)."""
+def _slot_view(value: Value, slot: Value | None, shape: tuple[int, ...], write: OpWriter) -> Value:
+    """A rank-reducing subview of one slot, None for slot 0."""
     kind = ir.MemRefType(value.type)
     context = kind.context
     strides = [prod(kind.shape[i + 2 :]) for i in range(len(shape))]
-    result = strided_type(kind, shape, strides, offset)
+    result = strided_type(kind, shape, strides, "0" if slot is None else "?")
+    offsets = [0 if slot is None else DYNAMIC, *[0] * len(shape)]
+    dynamic = [] if slot is None else [slot]
     attributes = {
         "static_offsets": ir.DenseI64ArrayAttr.get(offsets, context),
         "static_sizes": ir.DenseI64ArrayAttr.get([1, *shape], context),
         "static_strides": ir.DenseI64ArrayAttr.get([1] * (len(shape) + 1), context),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0], context),
     }
-    return OpWriter(ip, loc).make("memref.subview", [value, *dynamic], result, attributes)
+    return write.make("memref.subview", [value, *dynamic], result, attributes)
 
 
-def simplify_views(buffers: list[VersionedBuffer]) -> None:
-    """Erase what nobody outside the pipeline needs of the views of slot 0: the whole view, or
+def _simplify_view(slot_zero: Value) -> None:
+    """Erase what nobody outside the pipeline needs of a view of slot 0: the whole view, or
     only its cast to the old type where every user is an access, which takes any layout."""
-    for buffer in buffers:
-        cast = defining_op(buffer.slot_zero)
-        assert cast is not None
-        if is_pointer(buffer.slot_zero):
-            continue
-        view = defining_op(cast.operands[0])
-        assert view is not None
-        if all(_takes_any_layout(user, buffer.slot_zero) for user in users(buffer.slot_zero)):
-            buffer.slot_zero.replace_all_uses_with(view.results[0])
-            cast.erase()
-            if not users(view.results[0]):
-                view.erase()
-
-
-def _takes_any_layout(user: Operation, memory: Value) -> bool:
-    found = [access for access in accesses(user) if access.memory == memory]
-    return bool(found) and all(access.takes_slot_index for access in found)
-
-
-def drop_unused_globals(buffers: list[VersionedBuffer], module: Any) -> None:
-    """Erase globals that the versioned ones replaced, where nobody refers to them now."""
-    old_names = {b.plan.root.key for b in buffers if b.plan.root.kind == "global"}
-    if not old_names:
+    if is_pointer(slot_zero):
         return
-    found: dict[str, list[Operation]] = {}
-    for op in walk(module):
-        name = global_name(op)
-        if name is not None and name in old_names:
-            found.setdefault(name, []).append(op)
+    cast = source_op(slot_zero)
+    view = cast.operands[0]
+    for user in users(slot_zero):
+        found = [access for access in accesses(user) if access.memory == slot_zero]
+        if not found or not all(access.takes_slot_index for access in found):
+            return
+    slot_zero.replace_all_uses_with(view)
+    cast.erase()
+    if not users(view):
+        source_op(view).erase()
+
+
+def _drop_unused_globals(names: set[str], module: Any) -> None:
+    """Erase globals that the versioned ones replaced, where nobody refers to them now."""
     live: set[str] = set()
-    for name, ops in found.items():
-        for op in ops:
-            if list(op.results[0].uses):
-                live.add(name)
-            else:
-                op.erase()
-    for op in list(walk(module)):
-        if op.name in GLOBAL_OPS and symbol_name(op) in old_names - live:
+    for op in walk(module) if names else ():
+        name = global_name(op)
+        if name in names and is_used(op.results[0]):
+            live.add(name)
+        elif name in names:
+            op.erase()
+    for op in walk(module) if names else ():
+        if op.name in GLOBAL_OPS and symbol_name(op) in names - live:
             op.erase()
 
 
@@ -495,18 +446,13 @@ def move_view(
 
 def whole_slot(buffer: VersionedBuffer, slot: Value, op: Operation) -> Operation:
     """A view of one slot, for an op that cannot take a slot index."""
-    offsets = [DYNAMIC] + [0] * len(buffer.shape)
-    at = {"ip": before(op), "loc": op.location}
-    return source_op(slot_subview(buffer.value, offsets, [slot], buffer.shape, offset="?", **at))
+    return source_op(_slot_view(buffer.value, slot, buffer.shape, OpWriter.before(op)))
 
 
 def _move_subview(op: Operation, value: Value, slot: Value) -> Operation:
     attributes = carried_attributes(op)
-    for name, dimension in (
-        ("static_offsets", DYNAMIC),
-        ("static_sizes", 1),
-        ("static_strides", 1),
-    ):
+    added = {"static_offsets": DYNAMIC, "static_sizes": 1, "static_strides": 1}
+    for name, dimension in added.items():
         values = [dimension, *ir.DenseI64ArrayAttr(attributes[name])]
         attributes[name] = ir.DenseI64ArrayAttr.get(values, op.context)
     sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
