@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
@@ -76,6 +76,9 @@ from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 # The pipelined form of one loop as data: everything that the writer needs to know.
 
 
+Buffers = tuple[BufferPlan, ...]
+
+
 @dataclass(frozen=True)
 class RingCounter:
     """Slot and phase of the tiles of a ring of so many `versions`, one tile an iteration: `slot` and `phase`
@@ -92,10 +95,9 @@ class RingCounter:
 
 @dataclass(frozen=True)
 class Tiles:
-    """What a loop over all steps of all tiles is written as, a loop over the steps in one over the tiles:
-
-    `bounds` of the outer one, and how many `steps` each tile has, which are more than the pipeline has prologue steps. In the body `tile` is the tile of a step, `ends` whether the step is its last, and `tail` the branch
-    on that, None where nothing comes after the steps."""
+    """What a loop over all steps of all tiles is written as, a loop over the steps in one over the tiles: `bounds` of
+    the outer one, and how many `steps` each tile has, more than the pipeline has prologue steps. In the body `tile` is
+    the tile of a step, `ends` whether the step is its last, `tail` the branch on that, if something comes after them."""
 
     bounds: tuple[Value, Value, Value]
     steps: Value
@@ -108,25 +110,23 @@ class Tiles:
 class Plan:
     """The pipelined form of one loop, decided but not yet written.
 
-    `trip_count` is None if it is not constant; `last_stage` = S - 1 prologue steps run
-    before the kernel. `needs`, `barriers` and `kept_barriers` say what has to be over before what,
-    `synchronisation` where the waits and barriers stand that see to it.
+    `trip_count` is None if it is not constant. `needs`, `barriers` and `kept_barriers` say what has to be over
+    before what, `synchronisation` where the waits and barriers stand that see to it.
     """
 
     loop: Operation
     units: Units
-    groups: tuple[Group, ...]
-    buffers: tuple[BufferPlan, ...]
-    needs: tuple[Need, ...]
-    barriers: tuple[BarrierPair, ...]
-    kept_barriers: tuple[KeptBarrier, ...]
-    synchronisation: Synchronisation
-    wait_at: Literal["consumer", "iteration"]
+    trip_count: int | None
     epilogue: Literal["peel", "predicate"]
     short_trip: Literal["version", "predicate", "assume"]
-    trip_count: int | None
-    last_stage: int
-    boundary: Boundary
+    wait_at: Literal["consumer", "iteration"] = "consumer"
+    groups: tuple[Group, ...] = ()
+    buffers: Buffers = ()
+    needs: tuple[Need, ...] = ()
+    barriers: tuple[BarrierPair, ...] = ()
+    kept_barriers: tuple[KeptBarrier, ...] = ()
+    synchronisation: Synchronisation = field(default_factory=Synchronisation)
+    boundary: Boundary = field(default_factory=Boundary)
     counters: tuple[RingCounter, ...] = ()
     # What the prologue leaves out: what it waits for is over from the start.
     kernel_only: tuple[Operation, ...] = ()
@@ -135,9 +135,20 @@ class Plan:
     peeled: int = 0
 
     @property
+    def last_stage(self) -> int:
+        """S - 1: as many prologue steps run before the kernel."""
+        return self.units.last_stage
+
+    @property
     def may_be_short(self) -> bool:
         """Whether the loop stays beside its pipeline, for trip counts that are too small."""
         return self.trip_count is None and self.last_stage > 0 and self.short_trip == "version"
+
+    @property
+    def meets(self) -> bool:
+        """Whether there are barriers in the pipeline or around it."""
+        around = self.boundary.before | self.boundary.after
+        return bool(self.barriers or self.kept_barriers or around)
 
     @property
     def fenced(self) -> frozenset[Space]:
@@ -181,7 +192,9 @@ def make_plan(
     Raises PipelineError with the code of what cannot be done or proven.
     """
     annotations = names.read_loop(loop)
-    _check_inner_loops(loop)
+    if any(op.name == "scf.for" and names.is_requested(op) for op in walk(loop) if op != loop):
+        why = "cannot pipeline: a loop inside still waits to be pipelined itself"
+        raise PipelineError(why, code="inner-loop-first", at=loop)
     body = read_body(loop)
     units = Units(body, in_op_form(body))
     trips = static_trip_count(loop)
@@ -211,21 +224,15 @@ def make_plan(
         analysis, units, annotations.wait_at or "consumer", annotations, limits, diagnostics
     )
     _check_nested(plan)
-    _remark_idle_barriers(plan, diagnostics)
-    return plan
-
-
-def _remark_idle_barriers(plan: Plan, diagnostics: Diagnostics) -> None:
-    """Say it where no barrier of the input's is needed in the loop or around it."""
-    given = barriers_of(plan.units.body)
-    boundary = plan.boundary
-    if given and not (plan.barriers or plan.kept_barriers or boundary.before or boundary.after):
+    given = barriers_of(body)
+    if given and not plan.meets:
         diagnostics.remark(
             "no two threads touch what these barriers stand between; the pipeline has none",
             code="barriers-dropped",
             at=given[0],
             notes=tuple(("another one", op) for op in given[1:]),
         )
+    return plan
 
 
 def plan_schedule(
@@ -245,31 +252,24 @@ def plan_schedule(
     plan = Plan(
         loop,
         units,
-        groups,
-        plan_buffers(analysis, units, group_of, needs, wait_at),
-        (),
-        (),
-        kept,
-        Synchronisation(),
-        wait_at,
+        static_trip_count(loop),
         # Without a guarantee of S-1 iterations an epilogue could not be peeled.
         "predicate" if annotations.short_trip == "predicate" else annotations.epilogue,
         annotations.short_trip,
-        static_trip_count(loop),
-        units.last_stage,
-        Boundary(),
+        wait_at,
+        groups,
+        plan_buffers(analysis, units, group_of, needs, wait_at),
+        kept_barriers=kept,
     )
 
     def with_waits(
-        buffers: tuple[BufferPlan, ...],
-        barriers: tuple[BarrierPair, ...] = (),
-        boundary: Boundary = plan.boundary,
+        buffers: Buffers, barriers: tuple[BarrierPair, ...] = (), boundary: Boundary = plan.boundary
     ) -> Plan:
         found = tuple(dict.fromkeys(needs + reuse_needs(buffers, units, group_of)))
         asked = replace(plan, buffers=buffers, needs=found, barriers=barriers, boundary=boundary)
         return synchronised(asked)
 
-    def counts(buffers: tuple[BufferPlan, ...]) -> dict[str, list[int]]:
+    def counts(buffers: Buffers) -> dict[str, list[int]]:
         return kernel_counts(with_waits(buffers).synchronisation.kernel, groups)
 
     buffers, limit = plan.buffers, limits.workgroup_bytes
@@ -282,7 +282,7 @@ def plan_schedule(
         if buffer.versions > 1:
             check_versionable(buffer, loop)
 
-    def complete(buffers: tuple[BufferPlan, ...]) -> Plan:
+    def complete(buffers: Buffers) -> Plan:
         pairs, boundary = barrier_pairs(analysis, units, buffers, limits.noalias_arguments)
         return with_waits(buffers, pairs, boundary)
 
@@ -291,7 +291,7 @@ def plan_schedule(
         found = with_one_barrier(found, complete, None if limit is None else limit - beside)
     if found.epilogue == "predicate":
         check_free_slots(units, analysis.regions, found.buffers, analysis.index)
-    if found.barriers or kept or found.boundary.before or found.boundary.after:
+    if found.meets:
         check_uniform(loop)
     return found
 
@@ -308,12 +308,6 @@ def plan_places(
     check_values(units)
     check_memory(analysis.dependences, analysis.privatisation.obstacles, units)
     return plan_schedule(analysis, units, wait_at, annotations, limits, Diagnostics())
-
-
-def _check_inner_loops(loop: Operation) -> None:
-    if any(op.name == "scf.for" and names.is_requested(op) for op in walk(loop) if op != loop):
-        why = "cannot pipeline: a loop inside still waits to be pipelined itself"
-        raise PipelineError(why, code="inner-loop-first", at=loop)
 
 
 def share_barriers(plans: list[Plan], around: Surroundings) -> list[Plan]:
@@ -343,9 +337,6 @@ def kernel_counts(step: StepSync, groups: tuple[Group, ...]) -> dict[str, list[i
             older = sum(position < wait.group.position for position in queue)
             counts[wait.group.queue].append(wait.lag * len(queue) + issued - older - 1)
     return dict(counts)
-
-
-Buffers = tuple[BufferPlan, ...]
 
 
 def with_one_barrier(plan: Plan, complete: Callable[[Buffers], Plan], limit: int | None) -> Plan:
@@ -456,12 +447,12 @@ def _stay_together(loop: Operation, parts: tuple[tuple[int, int], ...]) -> bool:
 
 def synchronised(plan: Plan) -> Plan:
     """The plan with every wait and barrier that its needs and barrier pairs ask for."""
-    needs: dict[int, list[PlannedWait]] = {}
+    needs: dict[int, list[PlannedWait]] = defaultdict(list)
     for need in plan.needs:
-        needs.setdefault(need.unit.position, []).append(need.wait)
-    pairs: dict[int, list[BarrierPair]] = {}
+        needs[need.unit.position].append(need.wait)
+    pairs: dict[int, list[BarrierPair]] = defaultdict(list)
     for pair in plan.barriers:
-        pairs.setdefault(pair.second.position, []).append(pair)
+        pairs[pair.second.position].append(pair)
     group_of = {member.position: group for group in plan.groups for member in group.members}
     kept = {barrier.unit.position for barrier in plan.kept_barriers}
     # Before all other units nothing ever stands.

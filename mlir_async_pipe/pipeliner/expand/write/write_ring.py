@@ -101,7 +101,6 @@ from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.role_threads import elect, thread_along_x
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer, show_slot
 from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
-from mlir_async_pipe.pipeliner.plan.barrier_pairs import Boundary
 from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan
 from mlir_async_pipe.pipeliner.plan.make_plan import Plan, RingCounter
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
@@ -447,30 +446,21 @@ class RingLoop:
         statements = tuple(Statement(number, op) for number, op in enumerate(places))
         body = Body(loop, tuple(ops), statements, (), (), end, block)
         counter = RingCounter(plan.versions, own, its_phase, earlier, plan.in_flight, (slot, phase))
-        self.loop = write_loop(
-            Plan(
-                loop,
-                Units(body, places),
-                groups=(),
-                buffers=(),
-                needs=(),
-                barriers=(),
-                kept_barriers=(),
-                synchronisation=Synchronisation(
-                    prologue=(StepSync(),) * (ahead + late), epilogue=(StepSync(),) * late
-                ),
-                wait_at="consumer",
-                epilogue="predicate",
-                short_trip="predicate",
-                trip_count=plan.trip_count,
-                last_stage=ahead + late,
-                boundary=Boundary(),
-                counters=(counter,),
-                kernel_only=(*self._first_acquires(counter, ops), *self.turn),
-                peeled=late,
+        nothing = StepSync()
+        lowered = Plan(
+            loop,
+            Units(body, places),
+            plan.trip_count,
+            epilogue="predicate",
+            short_trip="predicate",
+            synchronisation=Synchronisation(
+                (nothing,) * (ahead + late), epilogue=(nothing,) * late
             ),
-            [],
+            counters=(counter,),
+            kernel_only=(*self._first_acquires(counter, ops), *self.turn),
+            peeled=late,
         )
+        self.loop = write_loop(lowered, [])
         if stages is not None:
             _count_groups(self.loop)
         results = list(taken.operands)
