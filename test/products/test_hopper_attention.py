@@ -1,6 +1,6 @@
 """Attention by tensor copies and wgmma: NumPy's result on the machine, proven, one product in flight.
 
-Covers: examples/generate_hopper_attention.py, examples/tensor_tiles.py, examples/online_softmax.py, pipeliner/plan/tensor_tiles.py, pipeliner/expand/write/role_threads.py, lowering/nvvm/opaque_assembly.py
+Covers: examples/generate_hopper_attention.py, examples/tensor_tiles.py, examples/online_softmax.py, pipeliner/plan/tensor_tiles.py, pipeliner/expand/write/write_roles.py, lowering/nvvm/opaque_assembly.py
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Transaction, bytes_of, named, operand
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.uniformity import conjunction
-from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import writes_shared
 from mlir_async_pipe.session.diagnostics import PipelineError, Refusal
@@ -83,7 +82,7 @@ def plan_cluster(
     body: Body,
     transactions: tuple[Transaction, ...],
     setups: tuple[MbarrierSetup, ...],
-    issue: IssueSlice,
+    leader: Value | None,
 ) -> tuple[ClusterPlan, tuple[MbarrierSetup, ...]]:
     """Of a loop with multicasts, and the setups, whose
     mbarriers are ready where all blocks have met. Raises PipelineError (cluster-unsupported,
@@ -97,7 +96,7 @@ def plan_cluster(
         refuse(why, kernel, body.loop, advice="give the kernel a known_cluster_size")
     targets = [1 << rank for rank in range(count)]
     for transaction in transactions:
-        for rank, reached in enumerate(_reached(transaction, size, issue, body.loop)):
+        for rank, reached in enumerate(_reached(transaction, size, leader, body.loop)):
             targets[rank] |= reached
     met, dropped = _meetings(body, transactions, setups, kernel)
     ready = tuple(replace(setup, meeting=_later(setup.meeting, met)) for setup in setups)
@@ -107,17 +106,19 @@ def plan_cluster(
 # -- copies ------------------------------------------------------------------------------------
 
 
-def _reached(transaction: Transaction, size: Size, issue: IssueSlice, loop: Operation) -> list[int]:
+def _reached(
+    transaction: Transaction, size: Size, leader: Value | None, loop: Operation
+) -> list[int]:
     """The blocks that the copies of each block reach; all bytes that come to one must be announced."""
     count = int(np.prod(size))
     everywhere = np.ones(count, np.int64)
-    if not _numbers_of_predicate(transaction.expect, size, issue, loop).all():
+    if not _numbers_of_predicate(transaction.expect, size, leader, loop).all():
         why = "a block announces no bytes"
         refuse(why, transaction.expect, loop, advice="announce them in all blocks")
     found = [0] * count
     sizes: list[int | None] = [0] * count
     for copy in transaction.copies:
-        issued = _numbers_of_predicate(copy, size, issue, loop)
+        issued = _numbers_of_predicate(copy, size, leader, loop)
         mask = operand(copy, "multicast")
         masks = (1 << np.arange(count)) if mask is None else _numbers(mask, size, copy, loop)
         for rank, (does, bits) in enumerate(zip(issued, masks * everywhere, strict=True)):
@@ -151,14 +152,14 @@ def _check_bytes(transaction: Transaction, sizes: list[int | None]) -> None:
 
 
 def _numbers_of_predicate(
-    op: Operation, size: Size, issue: IssueSlice, loop: Operation
+    op: Operation, size: Size, leader: Value | None, loop: Operation
 ) -> np.ndarray:
     """In which blocks an op is issued, by the conditions beside that of thread 0."""
     predicate = operand(op, "predicate")
     assert predicate is not None
     found = np.ones(int(np.prod(size)), np.int64)
     for part in conjunction(predicate):
-        if issue.leader is None or part != issue.leader:
+        if leader is None or part != leader:
             found = found * (_numbers(part, size, op, loop) & 1)
     return found
 

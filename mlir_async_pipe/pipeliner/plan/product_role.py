@@ -36,8 +36,14 @@ from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Completion, only_computes, operand
 from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
-from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, slice_of
-from mlir_async_pipe.pipeliner.plan.ring_plan import PartedLoop, ProductRole, RingPlan, SumVersions
+from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    IssueSlice,
+    PartedLoop,
+    ProductRole,
+    RingPlan,
+    SumVersions,
+    slice_of,
+)
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, tensor_use, use_of
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id

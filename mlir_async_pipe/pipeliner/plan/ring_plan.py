@@ -7,28 +7,40 @@ mbarriers decide too, `share_rings` says. Nothing after that can fail.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
-from mlir_async_pipe.bindings.raw_ops import KERNEL_OPS, Operation, Value, enclosing, parent, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    KERNEL_OPS,
+    Operation,
+    Value,
+    captured,
+    enclosing,
+    parent,
+    walk,
+)
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles, static_trip_count
-from mlir_async_pipe.facts.loops.statements import Body, numbering, read_body
+from mlir_async_pipe.facts.loops.statements import Body, needed_values, numbering, read_body
 from mlir_async_pipe.facts.loops.transactions import (
     Completion,
     Products,
     Transaction,
+    handle_of,
     in_flight,
+    only_computes,
+    operand,
     products_of,
     transactions_of,
 )
 from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import check_uniform
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan, is_multicast, plan_cluster
-from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice, issue_slice
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
     MbarrierSetup,
     mbarrier_setups,
@@ -49,6 +61,18 @@ from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.session.diagnostics import PipelineError, refusing
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.rows import WGMMA
+
+
+@dataclass(frozen=True)
+class IssueSlice:
+    """`ops` in textual order, and what those use that it is about (`used`); `advanced` are the numbers of the
+    values that the loop carries and the slice uses. `leader`: the condition that holds in thread 0 only,
+    where each predicate is that, or that and more."""
+
+    ops: tuple[Operation, ...]
+    used: tuple[Value, ...]
+    advanced: tuple[int, ...]
+    leader: Value | None
 
 
 @dataclass(frozen=True)
@@ -249,7 +273,7 @@ def plan_ring(
     cluster = None
     multicast = next((c for t in transactions for c in t.copies if is_multicast(c)), None)
     if multicast is not None:
-        cluster, setups = plan_cluster(body, transactions, setups, issue)
+        cluster, setups = plan_cluster(body, transactions, setups, issue.leader)
     meetings = cluster.dropped if cluster is not None else ()
     by_others = "warps of their own" if apart else "blocks of a cluster" if cluster else ""
     ready = tuple(setup.meeting or setup.last_init for setup in setups)
@@ -351,6 +375,78 @@ def bad_stages(why: str, body: Body) -> PipelineError:
         notes=numbering(body),
         advice=f"'{names.NUM_STAGES}' makes such stages and orders",
     )
+
+
+# What issuing a tile takes -----------------------------------------------------------------------
+#
+# The copies, what announces them, and all that their operands need. It is written again for each tile, d
+# iterations ahead of what uses it, so it may hold nothing but pure ops besides the copies.
+#
+#     %k2 = arith.muli %k, %two           the slice: %k2, expect_tx, the load, and %next, since
+#     expect_tx …                         what the loop carries must be known d iterations ahead
+#     load %map[%k2, %at] …
+#     %next = arith.addi %at, %step       advanced: %at
+#     scf.yield %next
+
+
+def issue_slice(
+    body: Body, transactions: tuple[Transaction, ...], around: Surroundings
+) -> IssueSlice:
+    """The slice of a loop; raises PipelineError (copy-operands)."""
+    issuing = [op for t in transactions for op in (t.expect, *t.copies)]
+    # Which mbarrier it is that a pointer leads to is written anew for each slot.
+    used = [
+        value
+        for op in issuing
+        for value in captured(op)
+        if handle_of(op) is None or value != operand(op, "barrier")
+    ]
+
+    def refuse(op: Operation) -> NoReturn:
+        raise PipelineError(
+            f"cannot pipeline: the copies of later iterations would need what '{op.name}' gives in them",
+            code="copy-operands",
+            at=op,
+            notes=tuple(("a copy that is to be issued ahead", t.copies[0]) for t in transactions),
+            advice="let bounds, arguments and integer arithmetic alone decide what is copied",
+        )
+
+    leader = _leader(issuing, around.launch_size(body.loop))
+    return slice_of(body, issuing, used, leader, refuse)
+
+
+def slice_of(
+    body: Body,
+    roots: Sequence[Operation],
+    used: Sequence[Value],
+    leader: Value | None,
+    refuse: Callable[[Operation], NoReturn],
+) -> IssueSlice:
+    """The ops `roots`, and what makes the values that they use; `refuse` raises for one that does more than
+    that."""
+    kept, needed = set(roots), needed_values(used, {body.loop, *body.ops})
+    ops = tuple(op for op in body.ops if op in kept or not needed.isdisjoint(op.results))
+    for op in ops:
+        if op not in kept and not only_computes(op):
+            refuse(op)
+    arguments = list(body.block.arguments)[1:]
+    advanced = tuple(n for n, argument in enumerate(arguments) if argument in needed)
+    return IssueSlice(ops, tuple(used), advanced, leader)
+
+
+def _leader(issuing: list[Operation], size: tuple[int, int, int] | None) -> Value | None:
+    """The one condition of thread 0 that all predicates hold; of a block along x."""
+    if size is None or size[1:] != (1, 1):
+        return None
+    found = set()
+    for op in issuing:
+        predicate = operand(op, "predicate")
+        assert predicate is not None
+        of_thread_0 = [
+            value for value in conjunction(predicate) if compared_thread(value) is not None
+        ]
+        found.add(of_thread_0[0] if of_thread_0 else None)
+    return found.pop() if len(found) == 1 else None
 
 
 # Slots -------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from mlir_async_pipe.facts.loops.transactions import only_computes, operand
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.cluster_plan import refuse as refuse_blocks
-from mlir_async_pipe.pipeliner.plan.issue_slice import IssueSlice
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import (
     GROUPS,
@@ -47,7 +46,13 @@ from mlir_async_pipe.pipeliner.plan.product_role import (
     plan_products,
     takes_columns,
 )
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, RolePlan, SharedRing, roles_of
+from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    IssueSlice,
+    RingPlan,
+    RolePlan,
+    SharedRing,
+    roles_of,
+)
 from mlir_async_pipe.pipeliner.plan.role_block import (
     UNIT,
     WARP,

@@ -1,6 +1,6 @@
 """Two warpgroups that issue their products in turn (`async_pipe.roles = "alternating"`): right, proven, and refused.
 
-Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/role_threads.py,
+Covers: pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_roles.py,
 checker/phases/block_memory.py, checker/phases/mbarrier_state.py
 """
 

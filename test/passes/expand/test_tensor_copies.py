@@ -1,6 +1,6 @@
 """Loops of tensor copies: how many slots, which waits and barriers, and what is refused.
 
-Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/tensor_tiles.py, pipeliner/plan/issue_slice.py, pipeliner/plan/mbarrier_setup.py, pipeliner/expand/write/write_ring.py, pipeliner/expand/write/versioned_buffers.py, pipeliner/expand/write/carried_ring.py, facts/loops/transactions.py, pipeliner/schedule/by_count.py, pipeliner/normalise/raise_mbarriers.py, facts/values/uniformity.py
+Covers: pipeliner/plan/ring_plan.py, pipeliner/plan/tensor_tiles.py, pipeliner/plan/mbarrier_setup.py, pipeliner/expand/write/write_ring.py, pipeliner/expand/write/versioned_buffers.py, pipeliner/expand/write/carried_ring.py, facts/loops/transactions.py, pipeliner/schedule/by_count.py, pipeliner/normalise/raise_mbarriers.py, facts/values/uniformity.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Loops of tensor copies whose copies warps of their own issue: slots, threads, registers, what is
 refused, and that each part of the result is needed.
 
-Covers: pipeliner/plan/role_plan.py, pipeliner/plan/role_block.py, pipeliner/expand/write/write_roles.py, pipeliner/expand/write/role_threads.py,
+Covers: pipeliner/plan/role_plan.py, pipeliner/plan/role_block.py, pipeliner/expand/write/write_roles.py,
 pipeliner/expand/write/integers.py
 """
 

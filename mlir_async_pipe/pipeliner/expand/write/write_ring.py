@@ -63,6 +63,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
     integer_attribute,
+    is_function,
     is_used,
     operations,
     parent,
@@ -98,7 +99,6 @@ from mlir_async_pipe.pipeliner.expand.write.carried_ring import (
     keep_partition,
 )
 from mlir_async_pipe.pipeliner.expand.write.integers import Integers
-from mlir_async_pipe.pipeliner.expand.write.role_threads import elect, thread_along_x
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer, show_slot
 from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
 from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan
@@ -581,6 +581,20 @@ def drop_unused(loop: Operation) -> None:
         unused = only_computes(op) and not any(map(is_used, op.results))
         if unused or names.PARTITION in op.attributes:
             op.erase()
+
+
+def elect(ip: Any, loc: Any) -> Value:
+    """An i1 that holds in one thread of a warp, which ptxas knows to be one."""
+    i1 = ir.IntegerType.get_signless(1, loc.context)
+    return create("nvvm.elect.sync", (), [i1], ip=ip, loc=loc).results[0]
+
+
+def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
+    """The number of a thread in a block along x."""
+    if not is_function(kernel):
+        # Blocks, then threads, each along x, y, z.
+        return kernel.regions[0].blocks[0].arguments[3]
+    return build.thread_id("x")
 
 
 # Mbarriers of slots ------------------------------------------------------------------------------
