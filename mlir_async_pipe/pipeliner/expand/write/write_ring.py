@@ -154,6 +154,11 @@ class RingLoop:
     """A loop of tensor copies, its buffers, and for each group of mbarriers of the input that with V for
     each of them. `returns`: how slots go back to others who fill them."""
 
+    # What makes the slot, the phase and the slot of tile t - p in the loop.
+    tile: Operation
+    # What no part but the kernel has.
+    turn: tuple[Operation, ...] = ()
+
     def __init__(
         self,
         plan: RingPlan,
@@ -161,30 +166,26 @@ class RingLoop:
         full: dict[Value, Value],
         returns: SlotReturns | None = None,
     ) -> None:
-        self.plan = plan
-        self.ring = Ring(plan.versions)
-        self.buffers = buffers
-        self.full = full
-        self.returns = returns
-        # The loop as it is now, and what makes the slot, the phase and the slot of tile t - p in it.
+        self.plan, self.ring = plan, Ring(plan.versions)
+        self.buffers, self.full, self.returns = buffers, full, returns
+        # The loop as it is now.
         self.loop = plan.loop
-        self.tile: Operation | None = None
-        # What no part but the kernel has.
-        self.turn: tuple[Operation, ...] = ()
 
     def in_copy(self, tile: Operation) -> RingLoop:
         """The same of a copy of the loop."""
-        made = copy(self)
-        made.tile, above = tile, parent(tile)
+        made, above = copy(self), parent(tile)
         assert above is not None
-        made.loop = above
+        made.tile, made.loop = tile, above
         return made
 
     @property
     def held(self) -> list[Value]:
         """What stands for slot, phase and slot of tile t - p of an iteration."""
-        assert self.tile is not None
         return list(self.tile.results)
+
+    @property
+    def block(self) -> Any:
+        return self.loop.regions[0].blocks[0]
 
     def write(self, slot: Value, phase: Value) -> list[Value]:
         """Lower the loop of all warps, and expand it; returns slot and phase after it."""
@@ -194,12 +195,11 @@ class RingLoop:
         carried = [initial[number] for number in plan.issue.advanced]
         kinds = [value.type for value in [*self.loop.results, *carried]]
         self.loop = loop = again(self.loop, [*self.loop.operands, *carried], kinds)
-        block = loop.regions[0].blocks[0]
-        added = [block.add_argument(value.type, loop.location) for value in carried]
+        added = [self.block.add_argument(value.type, loop.location) for value in carried]
         self._begin()
-        place = end = terminator(block)
+        place = end = terminator(self.block)
         if plan.copies_first:
-            order = operations(block)
+            order = operations(self.block)
             place = order[order.index(plan.transactions[0].wait) + 1]
         if self.returns is not None:
             self._give_back(before(end), plan.ahead)
@@ -208,7 +208,7 @@ class RingLoop:
         elif not plan.after_barrier:
             write_fence({"workgroup"}, before(place), loop.location)
         following = self._copy_ahead(added, issues, place)
-        for op in (*plan.dropped, *self._issuing()):
+        for op in (*plan.dropped, *plan.issuing):
             op.erase()
         self._use_slot()
         again(end, [*end.operands, *following])
@@ -221,20 +221,18 @@ class RingLoop:
         back. `first_empty`: which mbarrier of the group says when slot 0 is free, as of the input's one."""
         self._begin()
         slot, phase, _ = self.held
-        block = self.loop.regions[0].blocks[0]
-        write = IntegerWriter(after(operations(block)[0]), self.loop.location)
-        acquire = write_mbarrier_wait(
-            write, empty, self.ring.mbarrier(first_empty, slot, write), phase
-        )
+        write = IntegerWriter(after(operations(self.block)[0]), self.loop.location)
+        number = self.ring.mbarrier(first_empty, slot, write)
+        acquire = write_mbarrier_wait(write, empty, number, phase)
         # By one thread of this warp.
-        elected = elect(write.ip, write.location)
-        self._name_copies({op: op for op in self._issuing()}, elected, {})
+        elected = elect(write)
+        self._name_copies({op: op for op in self.plan.issuing}, elected, {})
         if self.returns is not None:
-            self._give_back(before(terminator(block)), 0)
+            self._give_back(before(terminator(self.block)), 0)
         for op in self.plan.dropped:
             op.erase()
         self._use_slot()
-        for op in (acquire, source_op(elected), *self._issuing()):
+        for op in (acquire, source_op(elected), *self.plan.issuing):
             set_integer(op, names.PARTITION, COPIES, 64)
 
     def write_uses(self, slot: Value, phase: Value) -> list[Value]:
@@ -256,18 +254,15 @@ class RingLoop:
     def _begin(self) -> None:
         names.forget(self.loop)
         names.remove(self.loop, names.LOOP_NAMES)
-        loc, block = self.loop.location, self.loop.regions[0].blocks[0]
+        loc = self.loop.location
         i1, index = ir.IntegerType.get_signless(1, loc.context), ir.IndexType.get(loc.context)
-        ip = ir.InsertionPoint.at_block_begin(block)
+        ip = ir.InsertionPoint.at_block_begin(self.block)
         self.tile = create(TILE, (), [index, i1, index], ip=ip, loc=loc)
         if (stages := self.plan.stages) is not None:
             for number, op in enumerate(stages.order):
                 set_integer(op, names.ORDER, number, 64)
                 if number in stages.awaited or row_of(op).commits is not None:
                     set_integer(op, GROUP_NUMBER, stages.awaited.get(number, number), 64)
-
-    def _issuing(self) -> list[Operation]:
-        return [op for t in self.plan.transactions for op in (t.expect, *t.copies)]
 
     # -- copies --------------------------------------------------------------------------------
 
@@ -286,8 +281,7 @@ class RingLoop:
         """Copy a tile before `place`, in stage 0; returns what comes after `state`, what the loop carries
         for that."""
         slot, phase, _ = self.held
-        block, issue = self.loop.regions[0].blocks[0], self.plan.issue
-        known = len(operations(block))
+        issue, known = self.plan.issue, len(operations(self.block))
         write = IntegerWriter(before(place), self.loop.location)
         if self.returns is not None:
             assert issues is not None
@@ -298,17 +292,17 @@ class RingLoop:
             write_mbarrier_wait(inside, self.returns.empty, slot, ends)
         elected = None
         if issues is not None:
-            elected = write.binary("arith.andi", elect(write.ip, write.location), issues)
-        arguments = list(block.arguments)[1:]
+            elected = write.binary("arith.andi", elect(write), issues)
+        arguments = list(self.block.arguments)[1:]
         mapping = dict(zip([arguments[n] for n in issue.advanced], state, strict=True))
         clones = {op: clone(op, mapping, write.ip) for op in issue.ops}
         self._name_copies(clones, elected, mapping)
         show_slot(self.buffers, slot, list(clones.values()))
-        order = operations(block)
+        order = operations(self.block)
         at = order.index(place)
         for op in order[at - (len(order) - known) : at]:
             set_integer(op, names.STAGE, 0, 64)
-        yielded = terminator(block).operands
+        yielded = terminator(self.block).operands
         return [mapping.get(yielded[n], yielded[n]) for n in issue.advanced]
 
     def _name_copies(
@@ -335,16 +329,27 @@ class RingLoop:
 
     def _use_slot(self) -> None:
         """Let all but what copies ahead be for the slot of the iteration."""
-        slot, phase, _ = self.held
+        slot, phase, earlier = self.held
         for transaction in self.plan.transactions:
             self._name_mbarrier(transaction.wait, transaction, slot)
             transaction.wait.operands[operand_number(transaction.wait, "phase")] = phase
-        block = self.loop.regions[0].blocks[0]
         beside = {buffer.root.identity for buffer in self.plan.beside}
         tiles = [buffer for buffer in self.buffers if buffer.plan.root.identity not in beside]
-        show_slot(tiles, slot, [op for op in operations(block) if not _is_ahead(op)])
-        self._leave_products()
-        self._complete()
+        show_slot(tiles, slot, [op for op in operations(self.block) if not _is_ahead(op)])
+        # Each wait leaves the groups of p iterations in flight; without any, the last leaves none.
+        products = self.plan.products
+        left = self.plan.in_flight * products.groups
+        for op in products.waits if left else products.waits[-1:]:
+            set_integer(op, wait_attribute(op) or "", left, 64)
+        # Each commit arrives for its slot, and each wait is for tile t - p.
+        for completion in products.completions:
+            pointer = defining_op(completion.commit.operands[0])
+            self._name_mbarrier(completion.commit, completion, slot)
+            if pointer is not None:
+                pointer.erase()
+                completion.get.erase()
+            back = earlier if self.plan.in_flight else None
+            self._wait_for(completion.wait, completion, slot, phase, back)
 
     def _give_back(self, ip: Any, ahead: int) -> None:
         """Arrive for tile t - p, in the last stage of those that are so many iterations after the copies."""
@@ -354,32 +359,11 @@ class RingLoop:
         write = Integers(self.loop, 0, plan.trip_count, ip)
         if plan.in_flight:
             slot = earlier
-            exists = write.has_come_for(self.loop.regions[0].blocks[0].arguments[0], plan.in_flight)
-        block = self.loop.regions[0].blocks[0]
-        known = {*operations(block)}
+            exists = write.has_come_for(self.block.arguments[0], plan.in_flight)
+        known = {*operations(self.block)}
         self.returns.write(slot, exists, write)
-        for op in (op for op in operations(block) if op not in known and plan.late):
+        for op in (op for op in operations(self.block) if op not in known and plan.late):
             set_integer(op, names.STAGE, ahead + plan.late, 64)
-
-    def _leave_products(self) -> None:
-        """Each wait leaves the groups of p iterations in flight; without any, the last leaves
-        none."""
-        products = self.plan.products
-        left = self.plan.in_flight * products.groups
-        for op in products.waits if left else products.waits[-1:]:
-            set_integer(op, wait_attribute(op) or "", left, 64)
-
-    def _complete(self) -> None:
-        """Let each commit arrive for its slot, and each wait be for tile t - p."""
-        slot, phase, before_it = self.held
-        earlier = before_it if self.plan.in_flight else None
-        for completion in self.plan.products.completions:
-            pointer = defining_op(completion.commit.operands[0])
-            self._name_mbarrier(completion.commit, completion, slot)
-            if pointer is not None:
-                pointer.erase()
-                completion.get.erase()
-            self._wait_for(completion.wait, completion, slot, phase, earlier)
 
     def _drain(self) -> None:
         """After the loop no product is in flight; slot and phase are those of the next tile there.
@@ -429,7 +413,6 @@ class RingLoop:
         """Write the lowered loop, with its stage 0 so many iterations ahead, from the slot and the phase of
         its first tile; returns those after it."""
         plan, tile, (own, its_phase, earlier) = self.plan, self.tile, self.held
-        assert tile is not None
         tile.move_before(self.loop)
         late = 0 if stages is None else stages.last
         loop = drop_idle_values(self.loop)
@@ -583,10 +566,10 @@ def drop_unused(loop: Operation) -> None:
             op.erase()
 
 
-def elect(ip: Any, loc: Any) -> Value:
+def elect(write: OpWriter) -> Value:
     """An i1 that holds in one thread of a warp, which ptxas knows to be one."""
-    i1 = ir.IntegerType.get_signless(1, loc.context)
-    return create("nvvm.elect.sync", (), [i1], ip=ip, loc=loc).results[0]
+    i1 = ir.IntegerType.get_signless(1, write.location.context)
+    return write.make("nvvm.elect.sync", (), i1)
 
 
 def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
@@ -605,10 +588,6 @@ def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
 # nvgpu.mbarrier.init %full[%c0], %c1      -->      nvgpu.mbarrier.init %full[0 … V-1], %c1
 # gpu.barrier                                       nvvm.fence.mbarrier.init, nvvm.fence.proxy
 #                                                   gpu.barrier
-
-
-# Writes how many arrivals make a phase.
-Arrivals = Callable[[IntegerWriter], Value]
 
 
 def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
@@ -630,13 +609,15 @@ def write_mbarriers(setup: MbarrierSetup, versions: int) -> Value:
     return group
 
 
-def write_empty(setup: MbarrierSetup, versions: int, arrivals: Arrivals) -> Value:
-    """A group whose mbarrier n is over when slot n was given back, by so many arrivals."""
+def write_empty(
+    setup: MbarrierSetup, versions: int, arrivals: int | Callable[[IntegerWriter], Value]
+) -> Value:
+    """A group whose mbarrier n is over when slot n was given back, by so many arrivals, or as many as is written."""
     first = setup.inits[0]
     kind = _group_of(setup.create.results[0].type, versions)
     group = OpWriter.before(setup.create).make(setup.create.name, (), kind)
     write = IntegerWriter.before(first)
-    count = arrivals(write)
+    count = write.constant(arrivals) if isinstance(arrivals, int) else arrivals(write)
     for made in _initialised(first, group, range(versions), write):
         made.operands[operand_number(made, "arrivals")] = count
     return group
@@ -753,7 +734,7 @@ class Blocks:
         context, loc = write.context, write.location
         if self.cluster is None:
             token = ir.Type.parse("!nvgpu.mbarrier.token", context)
-            create("nvgpu.mbarrier.arrive", [empty, slot], [token], ip=write.ip, loc=loc)
+            write.make("nvgpu.mbarrier.arrive", [empty, slot], token)
             return
         i32 = ir.IntegerType.get_signless(32, context)
         here = mbarrier_pointer(write, empty, slot, ir.Type.parse("!llvm.ptr<3>", context))
@@ -762,8 +743,9 @@ class Blocks:
             number, ip = write.constant(rank, i32), write.ip
             if reaches is not None:
                 ip = at_end_of(write_if(reaches, (), None, ip, loc).regions[0])
-            there = create(MAPA, [here, number], [of_cluster], ip=ip, loc=loc)
-            create("nvvm.mbarrier.arrive", list(there.results), ip=ip, loc=loc)
+            inside = OpWriter(ip, loc)
+            there = inside.make(MAPA, [here, number], of_cluster)
+            inside.op("nvvm.mbarrier.arrive", [there])
 
 
 def first_lane(thread: Value, write: IntegerWriter) -> Value:
@@ -772,8 +754,7 @@ def first_lane(thread: Value, write: IntegerWriter) -> Value:
 
 
 def _rank(write: IntegerWriter) -> Value:
-    i32 = ir.IntegerType.get_signless(32, write.context)
-    return create(CLUSTER_RANK, (), [i32], ip=write.ip, loc=write.location).results[0]
+    return write.make(CLUSTER_RANK, (), ir.IntegerType.get_signless(32, write.context))
 
 
 def _meet(ip: Any, loc: Any) -> None:

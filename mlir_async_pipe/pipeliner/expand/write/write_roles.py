@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
+    OpWriter,
     Value,
     after,
     attribute,
@@ -104,7 +105,11 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     roles, loc = roles_of(first), first.loop.location
     blocks = Blocks(first.cluster, roles.block.warps)
     blocks.meet_first(first.setups)
-    products = _products_writer(first, roles)
+    products: ProductsWriter | PartedWriter | None = None
+    if isinstance(roles.products, PartedLoop):
+        products = PartedWriter(first, roles, roles.products)
+    elif roles.products is not None:
+        products = ProductsWriter(first, roles, roles.products)
     loops = _loops(rings, buffers, blocks)
     branch, thread = _part_threads(first, roles)
     copying, others = _producer_region(branch.regions[1], thread, roles, loc)
@@ -132,16 +137,6 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     for setup in (setup for ring in rings for setup in ring[0].setups):
         setup.create.erase()
     blocks.meet_last(terminator(roles.block.kernel.regions[0].blocks[0]))
-
-
-def _products_writer(plan: RingPlan, roles: RolePlan) -> ProductsWriter | PartedWriter | None:
-    match roles.products:
-        case None:
-            return None
-        case PartedLoop() as parted:
-            return PartedWriter(plan, roles, parted)
-        case role:
-            return ProductsWriter(plan, roles, role)
 
 
 def _write_uses(
@@ -345,12 +340,11 @@ class GroupOrder:
 
 
 def _of_first_lane(number: Value, ip: Any, loc: Any) -> Value:
-    context = number.type.context
-    i32, i1 = (ir.IntegerType.get_signless(bits, context) for bits in (32, 1))
+    i32, i1 = (ir.IntegerType.get_signless(bits, loc.context) for bits in (32, 1))
     build = IntegerWriter(ip, loc)
     operands = [number, build.constant(0, i32), build.constant(32, i32)]
-    mode = {"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>", context)}
-    return create("gpu.shuffle", operands, [i32, i1], mode, ip=ip, loc=loc).results[0]
+    mode = {"mode": attribute("#gpu<shuffle_mode idx>", loc.context)}
+    return build.op("gpu.shuffle", operands, [i32, i1], mode).results[0]
 
 
 # Products in tensor memory -------------------------------------------------------------------
@@ -385,8 +379,8 @@ class ProductsWriter:
         self.plan, self.roles, self.role = plan, roles, role
         self.ring = Ring(role.sums.versions)
         setup, count = plan.setups[0], role.sums.versions
-        self.filled = write_empty(setup, count, lambda write: write.constant(1))
-        self.drained = write_empty(setup, count, lambda write: write.constant(roles.block.warps))
+        self.filled = write_empty(setup, count, 1)
+        self.drained = write_empty(setup, count, roles.block.warps)
         for op in role.sums.sized if count > 1 else ():
             columns = op.operands[1]
             grown = count * role.sums.columns
@@ -425,7 +419,7 @@ class ProductsWriter:
 
     def _commit(self, version: Value, write: IntegerWriter) -> None:
         """The sums are there when all products of the thread are over."""
-        branch = write_if(elect(write.ip, write.location), (), None, write.ip, write.location)
+        branch = write_if(elect(write), (), None, write.ip, write.location)
         made = clone(self.role.completion.commit, {}, at_end_of(branch.regions[0]))
         inside = IntegerWriter(before(made), write.location)
         made.operands[0] = mbarrier_pointer(inside, self.filled, version, made.operands[0].type)
@@ -463,7 +457,7 @@ class ProductsWriter:
 def _name_products(plan: RingPlan, branches: tuple[Operation, ...]) -> None:
     """Let one thread of the warp that multiplies run the branches, after the tiles are there."""
     for branch in branches:
-        elected = elect(before(branch), plan.loop.location)
+        elected = elect(OpWriter(before(branch), plan.loop.location))
         names.remove(branch, names.OP_NAMES)
         branch.operands[0] = elected
         for op in (source_op(elected), branch):
@@ -492,11 +486,8 @@ class PartedWriter:
     def __init__(self, plan: RingPlan, roles: RolePlan, role: PartedLoop) -> None:
         self.plan, self.roles, self.role = plan, roles, role
         setup, warps = plan.setups[0], roles.block.warps
-        self.entered = write_empty(setup, 1, lambda write: write.constant(warps))
-        self.ready = [
-            write_empty(setup, plan.versions, lambda write: write.constant(warps))
-            for _ in role.ready
-        ]
+        self.entered = write_empty(setup, 1, warps)
+        self.ready = [write_empty(setup, plan.versions, warps) for _ in role.ready]
 
     def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
         """Write the products of a lowered loop at the end of a region, and the arrivals of the threads of the input."""
