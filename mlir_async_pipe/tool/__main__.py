@@ -130,14 +130,16 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
     from mlir_async_pipe.chips.target import Target
-    from mlir_async_pipe.tool.process import Work, process
+    from mlir_async_pipe.tool.process import Processed, Work
     from mlir_async_pipe.tool.timing import Timing
 
     timing = Timing(_STARTED)
     timing.add("Imports", time.perf_counter() - _STARTED)
     target = None if options.target is None else Target.parse(options.target)
     work = Work(options, target, sink, timing, activity)
-    outcomes = [process(source, work) for source in inputs.split(whole, options.split_input_file)]
+    outcomes = [
+        Processed(source, work).run() for source in inputs.split(whole, options.split_input_file)
+    ]
     contents = [outcome.content for outcome in outcomes if outcome.content is not None]
     reports = [outcome.session.report() for outcome in outcomes] if options.report else []
     keep(key, contents, sink.taken, reports)
