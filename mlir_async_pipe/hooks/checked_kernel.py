@@ -54,7 +54,6 @@ class CheckingHook(Hook):
             "assume_no_overflow": no_overflow,
             "assume_independent": independent,
         }
-        self.reports: list[KernelReport] = []
 
     def _check(self, kernel: str, target: str, read: Callable[[], Any]) -> None:
         """Check a kernel in the module that `read` gives. Raises HazardError."""

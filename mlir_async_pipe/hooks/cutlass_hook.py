@@ -12,7 +12,6 @@ error of its own of what they raise, with ours as the cause: at the end of `with
 from __future__ import annotations
 
 import importlib
-from types import TracebackType
 from typing import Any
 
 from mlir_async_pipe.bindings import passmanager
@@ -37,7 +36,6 @@ class Cutlass(CheckingHook):
     """The hook. Code that is compiled inside has line information, since only then ops have places."""
 
     def install(self) -> None:
-        """Let everything that CuTe DSL traces from now on go through this hook."""
         if not self.check:
             return
         for language in _languages():
@@ -45,18 +43,12 @@ class Cutlass(CheckingHook):
             self._replace(language.envar, "lineinfo", True)
 
     def uninstall(self) -> None:
-        """Put everything back."""
         for language in _languages():
             if self._check_trace in language._trace_finalize_hooks:
                 language._trace_finalize_hooks.remove(self._check_trace)
         super().uninstall()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         super().__exit__(kind, error, trace)
         if error is not None and isinstance(error.__cause__, HazardError):
             raise error.__cause__ from None

@@ -49,10 +49,8 @@ class FlyDsl(Hook):
         super().__init__()
         self.num_stages = num_stages
         self.noalias = noalias
-        self.reports: list[KernelReport] = []
 
     def install(self) -> None:
-        """Let everything that the stack compiles from now on go through this hook."""
         stack = importlib.import_module("flydsl.compiler.jit_function")
         in_parts, run = stack._run_pipeline, stack._run_pass_manager
         self._replace(

@@ -68,10 +68,8 @@ class NumbaCudaMlir(Hook):
         self.threads = size_of(threads)
         self.grid = size_of(grid)
         self.noalias = noalias
-        self.reports: list[KernelReport] = []
 
     def install(self) -> None:
-        """Let everything that the stack compiles from now on go through this hook."""
         step = importlib.import_module(f"{_STACK}.mlir_optimization")
         original = step.optimize
         self._replace(step, "optimize", lambda compiled: self._optimize(compiled, original))

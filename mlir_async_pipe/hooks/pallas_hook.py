@@ -24,7 +24,6 @@ class Pallas(CheckingHook):
     """The hook. What JAX has lowered before and keeps in its caches is not lowered again, so not checked."""
 
     def install(self) -> None:
-        """Let every kernel that Mosaic GPU lowers from now on go through this hook."""
         if not self.check:
             return
         stack = importlib.import_module("jax.experimental.mosaic.gpu.core")

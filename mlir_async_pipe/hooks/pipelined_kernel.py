@@ -11,10 +11,10 @@ the checker finds) leaves the kernel as its own stack has it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from types import TracebackType
 from typing import Any, Self
 
 from mlir_async_pipe import api
@@ -52,7 +52,7 @@ from mlir_async_pipe.session.report import Report, Session
 from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known
-from mlir_async_pipe.vocabulary.memory_names import global_name
+from mlir_async_pipe.vocabulary.memory_names import global_name, said_of
 
 # For all kernels, by the names of kernels, or for a kernel's loops in the order of its text.
 Stages = int | Sequence[int] | Mapping[str, int | Sequence[int]]
@@ -94,15 +94,16 @@ class Wish:
 
     def stages(self, loops: Sequence[Operation]) -> list[int]:
         found = []
-        seen: dict[str, int] = {}
+        seen: Counter[str] = Counter()
         for loop in loops:
-            kernel = self.named(symbol_name(kernel_of(loop)))
-            number = seen[kernel] = seen.get(kernel, -1) + 1
+            function = enclosing(loop, FUNCTION_OPS)
+            assert function is not None
+            kernel = self.named(symbol_name(function))
             asked = stages_of(self.num_stages, kernel)
-            if isinstance(asked, int):
-                found.append(asked)
-            else:
-                found.append(asked[number] if number < len(asked) else 0)
+            if not isinstance(asked, int):
+                asked = dict(enumerate(asked)).get(seen[kernel], 0)
+            seen[kernel] += 1
+            found.append(asked)
         return found
 
 
@@ -111,12 +112,6 @@ def stages_of(num_stages: Stages, kernel: str) -> int | Sequence[int]:
     if isinstance(num_stages, Mapping):
         return num_stages.get(kernel, 0)
     return num_stages
-
-
-def kernel_of(loop: Operation) -> Operation:
-    found = enclosing(loop, FUNCTION_OPS)
-    assert found is not None
-    return found
 
 
 def size_of(size: int | Sequence[int] | None) -> Size | None:
@@ -212,13 +207,9 @@ def _mark_noalias(function: Operation) -> None:
     """Say of each memref and pointer that a kernel is given that no other one overlaps it."""
     # Workgroup attributions stand behind them.
     arguments = list(function.regions[0].blocks[0].arguments)[: len(function_type(function).inputs)]
-    given: list[Any] = [{} for _ in arguments]
-    if ARGUMENT_ATTRIBUTES in function.attributes:
-        given = [
-            ir.DictAttr(entry) for entry in ir.ArrayAttr(function.attributes[ARGUMENT_ATTRIBUTES])
-        ]
     marked = []
-    for argument, known in zip(arguments, given, strict=True):
+    for argument in arguments:
+        known = said_of(argument)
         # Entries are names in some stacks and named attributes in others.
         names = [getattr(entry, "name", entry) for entry in known]
         entries = {name: known[name] for name in names}
@@ -256,21 +247,17 @@ def _helped(module: Any, stages: int, wish: Wish, session: Session) -> list[str]
 
 
 class Hook(ABC):
-    """What hooks have in common: they replace names while they are installed."""
+    """What hooks have in common: they replace names while they are installed, and report on what was compiled."""
 
     def __init__(self) -> None:
+        self.reports: list[KernelReport] = []
         self._replaced: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> Self:
         self.install()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self.uninstall()
 
     @abstractmethod

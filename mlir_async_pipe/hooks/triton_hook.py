@@ -35,7 +35,6 @@ class Triton(CheckingHook):
     """The hook. What is compiled inside comes from no cache."""
 
     def install(self) -> None:
-        """Let everything that Triton compiles from now on go through this hook."""
         if not self.check:
             return
         knobs = importlib.import_module("triton.knobs")

@@ -11,8 +11,6 @@ an executor, as text. What fails is a row that says why, not the end of the sear
 from __future__ import annotations
 
 import csv
-import hashlib
-import importlib.metadata
 import inspect
 import io
 import itertools
@@ -23,15 +21,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from math import prod
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from mlir_async_pipe import api
+from mlir_async_pipe import __version__, api
 from mlir_async_pipe.bindings import current, ir, new_context, use
 from mlir_async_pipe.bindings.raw_ops import functions
+from mlir_async_pipe.cache import key_here
 from mlir_async_pipe.chips.occupancy import resident_blocks
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import CostModel
@@ -147,11 +147,8 @@ def tune(
         for number, parameters in enumerate(chosen):
             try:
                 tasks[number] = _task(build, parameters, str(target), inputs)
-            except AsyncPipeError as error:
-                found[number] = Outcome(parameters, error.code, error.diagnostic.message)
             except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                found[number] = Outcome(parameters, code="build-failed", message=said)
+                found[number] = _failure(parameters, error, "build-failed")
         keys = {number: task.key for number, task in tasks.items()}
         for number, key in keys.items():
             before = kept.get(key)
@@ -187,9 +184,7 @@ def _task(
     built, options = divided(build, parameters)
     with new_context(), ir.Location.unknown():
         text = str(build(**built))
-    arguments = None
-    if inputs is not None:
-        arguments = tuple(_of_its_own(inputs, parameters))
+    arguments = None if inputs is None else tuple(_of_its_own(inputs, parameters))
     return Task(parameters, text, target, options, arguments, current().name)
 
 
@@ -217,7 +212,7 @@ def _evaluated(tasks: dict[int, Task], executor: Executor | None) -> Iterator[tu
             yield number, future.result()
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            yield number, Outcome(tasks[number].parameters, code="worker-failed", message=said)
+            yield number, Outcome(tasks[number].parameters, "worker-failed", said)
 
 
 def _best(found: dict[int, Outcome], keep: int | None) -> list[int]:
@@ -368,15 +363,12 @@ class Task:
     @property
     def key(self) -> str:
         """The hash of all that the outcome depends on."""
-        found = hashlib.sha256()
-        version = importlib.metadata.version("mlir-async-pipe")
-        for part in (version, self.stack, self.target, self.text, sorted(self.options.items())):
-            found.update(repr(part).encode())
-        for value in self.inputs or ():
-            found.update(repr((np.shape(value), str(np.asarray(value).dtype))).encode())
-            found.update(np.ascontiguousarray(value).tobytes())
-        found.update(repr(self.inputs is None).encode())
-        return found.hexdigest()
+        arrays = [np.ascontiguousarray(value) for value in self.inputs or ()]
+        shapes = [(np.shape(value), str(np.asarray(value).dtype)) for value in self.inputs or ()]
+        options, runs = sorted(self.options.items()), self.inputs is not None
+        content = (array.tobytes() for array in arrays)
+        of = (__version__, self.stack, self.target, self.text, options, runs, shapes)
+        return key_here("outcome", *of, *content)
 
 
 def evaluate(asked: Task) -> Outcome:
@@ -386,13 +378,16 @@ def evaluate(asked: Task) -> Outcome:
             use(asked.stack)
         with new_context(), ir.Location.unknown():
             return _evaluate(asked)
-    except AsyncPipeError as error:
-        return Outcome(asked.parameters, error.code, error.diagnostic.message)
+    # One bad candidate must not end a search of hours.
     except Exception as error:
-        # One bad candidate must not end a search of hours.
-        return Outcome(
-            asked.parameters, code="internal-error", message=f"{type(error).__name__}: {error}"
-        )
+        return _failure(asked.parameters, error, "internal-error")
+
+
+def _failure(parameters: dict[str, Any], error: Exception, code: str) -> Outcome:
+    """The outcome of a candidate that ended with an error; `code` is that of one that is none of ours."""
+    if isinstance(error, AsyncPipeError):
+        return Outcome(parameters, error.code, error.diagnostic.message)
+    return Outcome(parameters, code, f"{type(error).__name__}: {error}")
 
 
 def _evaluate(asked: Task) -> Outcome:
@@ -437,7 +432,7 @@ def _threads(module: Any) -> int | None:
     """Threads of a block of the one kernel, None where nothing says so."""
     sizes = {block_size(function) for function in functions(module.operation)}
     size = sizes.pop() if len(sizes) == 1 else None
-    return None if size is None else size[0] * size[1] * size[2]
+    return None if size is None else prod(size)
 
 
 @dataclass(frozen=True)
