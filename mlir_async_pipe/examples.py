@@ -18,10 +18,10 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, UsageError
+from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.tool import output, render
 
 # In a wheel the files are in the package; in a checkout beside it.
@@ -157,7 +157,15 @@ def run(name: str, target: str = "") -> str:
         try:
             runpy.run_path(str(path), run_name="__main__")
         except ModuleNotFoundError as error:
-            raise _missing(name, str(error.name)) from error
+            # The packages that the examples need beside ours are those of stacks, and PyTorch.
+            from mlir_async_pipe.bindings import how_to_install
+
+            package = str(error.name).partition(".")[0]
+            raise UsageError(
+                f"example '{name}' needs the package '{package}', which is not installed",
+                code="missing-extra",
+                advice=how_to_install(package),
+            ) from error
         return ""
     # These import the bindings.
     import mlir_async_pipe
@@ -172,31 +180,14 @@ def run(name: str, target: str = "") -> str:
         else:
             counted = mlir_async_pipe.count_waits(module, target=chip)
             checked = mlir_async_pipe.check(module, target=chip)
-            report = _joined(counted, checked)
+            said = (*counted.diagnostics, *checked.diagnostics)
+            report = Report(said, counted.records | checked.records)
     lines = [f"{path.name}: {report}"]
     if not report.of("checks"):
         lines.append("  no function in it is a GPU kernel: it is the input of another compiler")
     flags = f"{'--async-pipe' if annotated else '--async-pipe-count-waits'} --target={chip}"
     lines.append(f"the whole result: async-pipe-opt {path} {flags}")
     return "\n".join(lines) + "\n"
-
-
-def _missing(name: str, module: str) -> UsageError:
-    """The packages that the examples need beside ours are those of stacks, and PyTorch."""
-    from mlir_async_pipe.bindings import how_to_install
-
-    package = module.partition(".")[0]
-    return UsageError(
-        f"example '{name}' needs the package '{package}', which is not installed",
-        code="missing-extra",
-        advice=how_to_install(package),
-    )
-
-
-def _joined(first: Any, second: Any) -> Any:
-    return type(first)(
-        (*first.diagnostics, *second.diagnostics), {**first.records, **second.records}
-    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

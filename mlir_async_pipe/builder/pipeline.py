@@ -409,9 +409,7 @@ class Protocol:
     def produce(self) -> None:
         """A slot is to be filled."""
         self._begin("slots", "produce")
-        for role, place in self._open:
-            if role == "produce":
-                raise _still_open("another slot is produced", place)
+        self._nothing_open("another slot is produced", "produce")
         self._come_to_block()
         if self._taken == self._depth and not self._apart:
             raise misuse(
@@ -428,9 +426,7 @@ class Protocol:
     def consume(self) -> None:
         """The oldest slot is to be read."""
         self._begin("slots", "consume")
-        for role, place in self._open:
-            if role == "produce":
-                raise _still_open("a slot is consumed", place)
+        self._nothing_open("a slot is consumed", "produce")
         self._come_to_block()
         self._consumed += 1
         # Each execution of this block produces as many as stand in it, if none stands elsewhere.
@@ -472,9 +468,16 @@ class Protocol:
             slot.close()
         self._closed += slots
 
-    def _nothing_open(self, what: str) -> None:
-        if self._open:
-            raise _still_open(what, self._open[-1][1])
+    def _nothing_open(self, what: str, role: Role | None = None) -> None:
+        """Raises UsageError (slot-open) where a `with` stands open, of this role if one is named."""
+        places = [place for of, place in self._open if role in (None, of)]
+        if places:
+            raise misuse(
+                f"{what} while a slot is still held",
+                code="slot-open",
+                notes=(("it was taken here", places[-1]),),
+                advice="end its 'with' first, which commits it",
+            )
 
     def _begin(self, form: Literal["", "slots", "loop"], role: Role) -> None:
         # Who consumes may be written below the producer and its tail.
@@ -520,12 +523,3 @@ class Protocol:
             self._block, self._taken = block, 0
             self._produced_here = self._consumed = 0
         self._taken = max(self._taken, 0)
-
-
-def _still_open(what: str, place: Place) -> Any:
-    return misuse(
-        f"{what} while a slot is still held",
-        code="slot-open",
-        notes=(("it was taken here", place),),
-        advice="end its 'with' first, which commits it",
-    )

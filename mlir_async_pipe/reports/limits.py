@@ -76,7 +76,8 @@ def remarks(root: Any, session: Session, costs: CostModel) -> list[Diagnostic]:
     chip = session.target.chip
     said: list[Diagnostic] = []
     loops = pipelined_loops(root, session)
-    for kernel in _kernels(root):
+    kernels = [*filter(is_kernel, functions(root)), *walk_named(root, "gpu.launch".__eq__)]
+    for kernel in kernels:
         found = _Kernel(kernel, chip, costs, session)
         said += found.of_accesses()
         own = [loop for loop in loops if enclosing(loop, KERNEL_OPS) == kernel]
@@ -84,13 +85,6 @@ def remarks(root: Any, session: Session, costs: CostModel) -> list[Diagnostic]:
         copies = Counter(map(Place.of, own))
         said += [found.of_loop(loop, together=copies[Place.of(loop)] == 1) for loop in own]
     return said
-
-
-def _kernels(root: Any) -> list[Operation]:
-    return [
-        *(op for op in functions(root) if is_kernel(op)),
-        *walk_named(root, "gpu.launch".__eq__),
-    ]
 
 
 class _Kernel:
@@ -188,9 +182,9 @@ class _Kernel:
             notes.append(
                 f"with one slot less of each buffer, {memory - slots} bytes, it holds {more}"
             )
-        for fewer in range((registers or 1) - 1, max((registers or 1) - 1 - FEW_REGISTERS, 0), -1):
-            more = min(blocks(fewer, memory).values())
-            if more > held:
+        most = (registers or 1) - 1
+        for fewer in range(most, max(most - FEW_REGISTERS, 0), -1):
+            if (more := min(blocks(fewer, memory).values())) > held:
                 notes.append(f"with {fewer} registers a thread it holds {more}")
                 break
         return Diagnostic("remark", text, code, place, tuple(Note(n, place) for n in notes))
@@ -274,12 +268,9 @@ class _Kernel:
         if missing:
             notes.append(f"the costs have no figures for {', '.join(missing)}")
         of = "an iteration of " + ("a block" if together else "one warp a quarter")
-        known = order and not missing
-        text = (
-            f"{order[0][0]} binds: {ceil(order[0][1])} cycles {of}"
-            if known
-            else f"what binds {of} is not known"
-        )
+        text = f"what binds {of} is not known"
+        if order and not missing:
+            text = f"{order[0][0]} binds: {ceil(order[0][1])} cycles {of}"
         return Diagnostic("remark", text, "limits", place, tuple(Note(n, place) for n in notes))
 
     def _instructions(self, products: int) -> int | None:
@@ -340,19 +331,14 @@ def _is_number(op: Operation) -> bool:
     )
 
 
-def _executed(loop: Operation) -> Iterator[tuple[Operation, int]]:
+def _executed(loop: Operation, times: int = 1) -> Iterator[tuple[Operation, int]]:
     """The ops of an iteration, and how often each runs in it; a loop of unknown length counts once."""
 
-    def inside(op: Operation, times: int) -> Iterator[tuple[Operation, int]]:
-        for region in op.regions:
-            for block in region.blocks:
-                for each in block.operations:
-                    one = each.operation
-                    yield one, times
-                    trips = static_trip_count(one) if one.name == "scf.for" else None
-                    yield from inside(one, times * (1 if trips is None else trips))
-
-    return inside(loop, 1)
+    blocks = (block for region in loop.regions for block in region.blocks)
+    for op in (op for block in blocks for op in operations(block)):
+        yield op, times
+        trips = static_trip_count(op) if op.name == "scf.for" else None
+        yield from _executed(op, times * (1 if trips is None else trips))
 
 
 def _block_axes(values: Iterable[Value]) -> set[int]:

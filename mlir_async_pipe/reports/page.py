@@ -21,6 +21,11 @@ from mlir_async_pipe.session.diagnostics import count
 from mlir_async_pipe.session.report import Report
 from mlir_async_pipe.waits.witness_paths import FEW
 
+# Title, header and rows.
+Table = tuple[str, list[str], list[list[str]]]
+# Kinds of records that are no tables.
+SHOWN_OTHERWISE = ("diagnostics", "outlines", "timelines")
+
 
 def text(report: Report) -> str:
     """A report in words: the line on top, the parts of each pipelined loop, and what was said of the input."""
@@ -139,9 +144,7 @@ def _timelines(report: Report) -> str:
 def _records(report: Report) -> str:
     """Every record as it is, behind a click."""
     parts = []
-    for title, header, rows in record_tables(
-        report, leave_out=("diagnostics", "outlines", "timelines")
-    ):
+    for title, header, rows in record_tables(report, SHOWN_OTHERWISE):
         cells = [[escape(cell) for cell in row] for row in rows]
         parts.append(f"<h3>{escape(title)}</h3>{table(header, cells)}")
     if not parts:
@@ -150,9 +153,7 @@ def _records(report: Report) -> str:
     return f"<h2>Records</h2><details><summary>{described}</summary>{''.join(parts)}</details>"
 
 
-def record_tables(
-    report: Report, leave_out: Sequence[str] = ()
-) -> list[tuple[str, list[str], list[list[str]]]]:
+def record_tables(report: Report, leave_out: Sequence[str] = ()) -> list[Table]:
     """Title, header and rows of each kind of record: every record is a row, and every field that
     holds one value a column. Records in a field make a table of their own, `loops: buffers`."""
     found = []
@@ -163,9 +164,7 @@ def record_tables(
     return found
 
 
-def _tables_of(
-    kind: str, rows: list[dict[str, Any]]
-) -> list[tuple[str, list[str], list[list[str]]]]:
+def _tables_of(kind: str, rows: list[dict[str, Any]]) -> list[Table]:
     keys = dict.fromkeys(key for row in rows for key in row)
     nested = [key for key in keys if any(_holds_records(row.get(key)) for row in rows)]
     header = [key for key in keys if key not in nested]

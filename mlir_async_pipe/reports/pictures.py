@@ -49,13 +49,15 @@ class Band:
 
 # What is written apart from the kernel; without one of them its steps are the kernel's.
 APART = ("prologue", "epilogue")
+# Of the kernel that is drawn.
+STEPS = 3
 
 
-def stages(kinds: Sequence[str], iterations: int = 0, apart: Container[str] = APART) -> str:
+def stages(kinds: Sequence[str], apart: Container[str] = APART) -> str:
     """Which stage of which iteration runs in each step. `kinds` has "copy", "compute" or "work"
-    (both) for each stage; as many iterations as a kernel of three steps has, if 0."""
+    (both) for each stage."""
     last = len(kinds) - 1
-    count = iterations or last + 3
+    count = last + STEPS
     boxes = [
         Box(k, k + s, f"S{s}", kind, f"step {k + s}: stage {s} of iteration {k}")
         for k in range(count)
@@ -74,17 +76,12 @@ def stages(kinds: Sequence[str], iterations: int = 0, apart: Container[str] = AP
 
 
 def versions(
-    count: int,
-    write_stage: int,
-    last_stage: int,
-    stages: int,
-    iterations: int = 0,
-    apart: Container[str] = APART,
+    count: int, write_stage: int, last_stage: int, stages: int, apart: Container[str] = APART
 ) -> str:
     """Which iteration's tile each of `count` slots holds, from the step that writes it to the one
     that touches it last."""
     last = stages - 1
-    shown = iterations or last + 3
+    shown = last + STEPS
     boxes = [
         Box(
             k % count,
@@ -102,11 +99,11 @@ def versions(
     return table(rows, shown + last, boxes, bands, legend, "Versions of a buffer")
 
 
-def groups(stages: int, counts: Sequence[int], iterations: int = 0) -> str:
+def groups(stages: int, counts: Sequence[int]) -> str:
     """Which groups are in flight, from their commit to the wait that is for them; `counts` are the
     groups that stay in flight at the wait of the kernel and of each step of the epilogue."""
     last = stages - 1
-    count = iterations or last + 3
+    count = last + STEPS
     boxes = [
         Box(
             k + 1,

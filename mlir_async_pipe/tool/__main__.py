@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import importlib.metadata
@@ -10,7 +11,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,16 +95,13 @@ def _check_usage(options: Options) -> None:
     if options.emit != "mlir" and options.target is None:
         why = f"'--emit={options.emit}' needs '--target'"
         raise UsageError(why, code="missing-target", advice="for instance --target=nvvm:sm_80")
-    # Schedules have costs, too.
-    for flag in (flag for flag in FLAGS if flag.group == MACHINE and flag.name != "cost"):
-        name = flag.name.replace("-", "_")
-        if (
-            options.run is None
-            and options.validate is None
-            and getattr(options, name) != getattr(Options, name)
-        ):
-            why = f"'--{flag.name}' needs '--run' or '--validate'"
-            raise UsageError(why, code="bad-usage", advice="for instance --run=gemm")
+    if options.run is None and options.validate is None:
+        for flag in FLAGS:
+            given = getattr(options, flag.field) != getattr(Options, flag.field)
+            # Schedules have costs, too.
+            if given and flag.group == MACHINE and flag.name != "cost":
+                why = f"'--{flag.name}' needs '--run' or '--validate'"
+                raise UsageError(why, code="bad-usage", advice="for instance --run=gemm")
     reproducer = options.mlir_pass_pipeline_crash_reproducer or "-"
     for name in (options.output, options.report_file, options.remarks_output_file, reproducer):
         output.check_writable(name)
@@ -223,8 +221,9 @@ def version() -> str:
         stack = bindings.current()
     except AsyncPipeError:
         return f"async-pipe-opt {__version__} (no MLIR Python bindings installed)\n"
-    package = stack.prefix.split(".")[0]
-    return f"async-pipe-opt {__version__} (bindings {stack.name}{_version_of(package)})\n"
+    known = importlib.metadata.packages_distributions().get(stack.prefix.split(".")[0], [])
+    versions = "".join(f" {importlib.metadata.version(name)}" for name in known[:1])
+    return f"async-pipe-opt {__version__} (bindings {stack.name}{versions})\n"
 
 
 def list_passes() -> str:
@@ -246,25 +245,15 @@ def show_dialects() -> str:
     from mlir_async_pipe.vocabulary.async_ops import ASYNC_ROWS
 
     context = bindings.new_context()
-    found = {name for name in _KNOWN_DIALECTS if _has_dialect(context, name)}
+    found = set()
+    for name in _KNOWN_DIALECTS:
+        with contextlib.suppress(ValueError):
+            context.get_dialect_descriptor(name)
+            found.add(name)
     ours = sorted({name.split(".")[0] for name in ASYNC_ROWS} - found)
     lines = [f"Available Dialects: {','.join(sorted(found))}"]
     lines.append(f"Unregistered, in generic form: {','.join(ours)}")
     return "\n".join(lines) + "\n"
-
-
-def _has_dialect(context: object, name: str) -> bool:
-    try:
-        context.get_dialect_descriptor(name)  # type: ignore[attr-defined]
-    except ValueError:
-        return False
-    return True
-
-
-def _version_of(package: str) -> str:
-    for distribution in importlib.metadata.packages_distributions().get(package, ()):
-        return f" {importlib.metadata.version(distribution)}"
-    return ""
 
 
 def write(
@@ -278,7 +267,7 @@ def write(
 
         text = page(reports, sources)
     else:
-        text = _FORMATS[options.report](reports)
+        text = (as_json if options.report == "json" else as_text)(reports)
     if options.report_file == "-":
         sys.stderr.write(text)
     else:
@@ -293,29 +282,18 @@ def as_json(reports: Sequence[Report]) -> str:
 
 def as_text(reports: Sequence[Report]) -> str:
     """Aligned tables of the records; the diagnostics are printed as such."""
+    from mlir_async_pipe.reports.page import SHOWN_OTHERWISE, record_tables
+
     lines: list[str] = []
-    for title, header, rows in _tables(reports, ("diagnostics", "outlines", "timelines")):
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-        lines.append(f"{title}:")
-        for row in (header, *rows):
-            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-            lines.append(("  " + "  ".join(cells)).rstrip())
-    return "\n".join(lines or ["nothing to report"]) + "\n"
-
-
-_FORMATS: dict[str, Callable[[Sequence[Report]], str]] = {"text": as_text, "json": as_json}
-
-
-def _tables(
-    reports: Sequence[Report], leave_out: Sequence[str]
-) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Title, header and rows of each kind of record; parts of the input are numbered."""
-    from mlir_async_pipe.reports.page import record_tables
-
     for number, report in enumerate(reports, start=1):
         part = f" (part {number})" if len(reports) > 1 else ""
-        for kind, header, rows in record_tables(report, leave_out):
-            yield kind + part, header, rows
+        for kind, header, rows in record_tables(report, SHOWN_OTHERWISE):
+            widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+            lines.append(f"{kind}{part}:")
+            for row in (header, *rows):
+                cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+                lines.append(("  " + "  ".join(cells)).rstrip())
+    return "\n".join(lines or ["nothing to report"]) + "\n"
 
 
 # Whole runs of the tool, kept: the same input with the same options is not computed again.

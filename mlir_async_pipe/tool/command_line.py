@@ -53,6 +53,10 @@ class Flag:
     repeated: bool = False
     group: str = MLIR
 
+    @property
+    def field(self) -> str:
+        return self.name.replace("-", "_")
+
 
 def _value(default: Any, text: str, metavar: str, group: str, **form: Any) -> Any:
     """A flag with a value, which may be given several times if the default is ()."""
@@ -265,7 +269,7 @@ def parse(arguments: Sequence[str]) -> Options:
     namespace, more = _parser().parse_known_args([w for w in words if w not in flagged])
     rest = [*flagged, *more]
     values: dict[str, Any] = {k: v for k, v in vars(namespace).items() if v is not None}
-    flags = {flag.name.replace("-", "_"): flag for flag in FLAGS}
+    flags = {flag.field: flag for flag in FLAGS}
     for name, value in values.items():
         flag = flags.get(name)
         if flag is None:
@@ -341,7 +345,7 @@ def _parser() -> _Parser:
 def _add(group: argparse._ArgumentGroup, flag: Flag) -> None:
     group.add_argument(
         f"--{flag.name}",
-        dest=flag.name.replace("-", "_"),
+        dest=flag.field,
         # A value that may be left out is shown as it is written, after "=".
         metavar=f"[={flag.metavar}]" if flag.bare and flag.metavar else flag.metavar,
         choices=flag.choices or None,

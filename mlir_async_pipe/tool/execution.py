@@ -48,16 +48,7 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
 
     model = CostModel.parse(options.cost, session.target)
     arguments = [argument(text, number) for number, text in enumerate(options.arg)]
-    result = machine.run(
-        root,
-        options.run,
-        arguments,
-        threads=_sizes(options.threads, "threads") if options.threads else None,
-        grid=_sizes(options.grid, "grid"),
-        completion=options.completion,
-        schedule=options.schedule,
-        target=session.target,
-    )
+    result = machine.run(root, options.run, arguments, **_how(options, session))
     session.diagnostics.items += [race.diagnostic() for race in result.races]
     for race in result.races:
         session.record("races", race)
@@ -89,15 +80,22 @@ def validated(before: Any, after: Any, options: Options, session: Session) -> No
         after,
         options.validate,
         [_asked(text, number) for number, text in enumerate(options.arg)],
-        threads=_sizes(options.threads, "threads") if options.threads else None,
-        grid=_sizes(options.grid, "grid"),
-        completion=options.completion,
-        schedule=options.schedule,
-        target=session.target,
         reassociate=options.validate_reassociate,
+        **_how(options, session),
     )
     session.diagnostics.items.append(found.diagnostic())
     session.record("validations", found)
+
+
+def _how(options: Options, session: Session) -> dict[str, Any]:
+    """How a run or a validation is to run the function."""
+    return {
+        "threads": _sizes(options.threads, "threads") if options.threads else None,
+        "grid": _sizes(options.grid, "grid"),
+        "completion": options.completion,
+        "schedule": options.schedule,
+        "target": session.target,
+    }
 
 
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+|inf)(?:\.\.(\d+))?$")

@@ -323,16 +323,10 @@ def selected(root: Any, anchors: Sequence[str]) -> Iterator[Any]:
         )
     found = [root.operation]
     for anchor in anchors[1:]:
-        found = [child for op in found for child in _children(op) if _matches(child, anchor)]
+        wanted = _ISOLATED if anchor == ANY else (anchor,)
+        blocks = [block for op in found for region in op.regions for block in region]
+        found = [op for block in blocks for op in operations(block) if op.name in wanted]
     yield from found
-
-
-def _children(op: Any) -> list[Any]:
-    return [child for region in op.regions for block in region for child in operations(block)]
-
-
-def _matches(op: Any, anchor: str) -> bool:
-    return bool(op.name == anchor or (anchor == ANY and op.name in _ISOLATED))
 
 
 def _run_step(
