@@ -33,7 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
     walk_named,
 )
-from mlir_async_pipe.facts.values.vector_elements import register_of
+from mlir_async_pipe.facts.values.same_values import register_of
 from mlir_async_pipe.ptx.function_writer import FunctionWriter, UnreadError, Value, promoted
 from mlir_async_pipe.ptx.raise_ptx import PtxBody, decided_predicates, declare_registers
 from mlir_async_pipe.ptx.syntax import Instruction, Register, read_assembly

@@ -213,8 +213,7 @@ OF_OPS = ("vocabulary", "lowering", "machine", "bindings")
 # Modules elsewhere that may name several ops in one list, and why.
 LISTS = {
     "facts.costs.cost_model": "prices: an op that is not in the list has the price of its kind",
-    "facts.values.same_values": "what it takes for another value",
-    "facts.values.vector_elements": "how vectors are put together, whose elements it looks for",
+    "facts.values.same_values": "what it takes for another value, and how vectors are put together",
     "pipeliner.dependence.privatise": "the regions around an access whose conditions it reads",
     "pipeliner.normalise.affine_loops": "what it rewrites, and as what",
     "ptx.divisions": "what it rewrites: the instructions of one idiom",

@@ -1,7 +1,7 @@
 """Phases: mbarriers, the copies that complete on them, and the products that read what came.
 
     followed_kernel  a kernel, with roles if it has some
-    phase_paths      all paths; role_strands: threads that take different paths; path_state: one point of a path
+    phase_paths      all paths, and threads that take different ones; path_state: one point of a path
     op_effects       what an op arrives at, waits for, copies, reads and writes; memory_bounds: what is certainly
                      beyond its group, buffer or columns
     block_memory     who may touch which bytes; mbarrier_state: arrivals, bytes, phases; tensor_state: tensor

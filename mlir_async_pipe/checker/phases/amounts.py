@@ -116,8 +116,7 @@ def normal(form: Form) -> int | Form:
 
 
 def quotient(a: Form, b: Form, known: Knowledge) -> Form | None:
-    """a div b for an unknown b of 0 or more, which is then 1 or more, and an a of 0 or more; None if b
-    may be less."""
+    """a div b for an a of 0 or more and an unknown b, then 1 or more; None if b may be below 0."""
     low, _ = known.bounds(b)
     if low is None or low < 0 or not (is_number(a) and is_number(b)):
         return None
@@ -451,8 +450,7 @@ def is_address(form: Form) -> bool:
 
 
 def address_parts(form: Form, mask: int | None = None) -> tuple[Atom, list[int]]:
-    """The buffer of an address, and all numbers that threads add to it, those of a mask if one is
-    given."""
+    """The buffer of an address, and all numbers that threads, perhaps those of a mask, add to it."""
     atom, added = added_to_address(form)
     numbers = np.asarray(added.numbers if isinstance(added, EachThread) else added)
     if mask is not None and numbers.ndim:

@@ -21,26 +21,13 @@ from mlir_async_pipe.checker.phases import mbarrier_state
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
 from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
 from mlir_async_pipe.checker.phases.mbarrier_state import (
-    GLOBAL_STORES,
     NAMED,
-    Blocked,
-    BlockedError,
-    ByThreads,
     CopyInFlight,
     Does,
     Issued,
     Key,
     Mbarrier,
-    RoleLog,
-    RoleStep,
     Touch,
-    check_fenced,
-    in_flight,
-    is_global,
-    refuse,
-    single,
-    space_of,
-    unwaited,
 )
 from mlir_async_pipe.checker.phases.ring_moves import RingMoves
 from mlir_async_pipe.checker.phases.tensor_state import Cells, Product, TensorMemory
@@ -115,11 +102,11 @@ class BlockMemory:
     progress: int = 0
     some_met: bool = False
     asks: bool = False
-    by_threads: ByThreads | None = None
+    by_threads: mbarrier_state.ByThreads | None = None
     exact: bool = False
     blocks: ClusterBlocks = field(default_factory=ClusterBlocks)
     tensor: TensorMemory = field(default_factory=TensorMemory)
-    log: RoleLog = field(default_factory=dict)
+    log: mbarrier_state.RoleLog = field(default_factory=dict)
     forgiven: Forgiven = field(default_factory=Forgiven)
     moves: RingMoves | None = None
     names: dict[Hashable, int] = field(default_factory=dict)
@@ -164,7 +151,7 @@ class BlockMemory:
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
         self.check_own(key[0], mask)
-        if not single(mask):
+        if not mbarrier_state.single(mask):
             note = "one thread initialises an mbarrier, the others wait"
             raise PhaseFault("several-issuers", op, op, note)
         if key in self.mbarriers:
@@ -286,8 +273,7 @@ class BlockMemory:
                 del self.mbarriers[key]
 
     def running_parity(self, key: Key) -> int | None:
-        """The parity of the phase that an arrival of all threads came in; None where another role may have
-        ended it since."""
+        """The parity of the phase in which all threads arrived; None where another role may have ended it since."""
         one = self.mbarriers.get(key)
         if one is None or not self.together:
             return None
@@ -307,7 +293,7 @@ class BlockMemory:
             if there not in self.mbarriers:
                 raise NotFollowedError("rings")
             barrier = self.mbarriers[there]
-            use = RoleStep(does, op, mask, there[0], barrier.init, barrier.needs)
+            use = mbarrier_state.RoleStep(does, op, mask, there[0], barrier.init, barrier.needs)
             number = there[1] if there[0] == NAMED else there[1] // MBARRIER_BYTES
             self.log.setdefault(use, set()).add((number, phase ^ flips))
 
@@ -342,7 +328,7 @@ class BlockMemory:
 
     def commit_products(self, key: Key, op: int, mask: int) -> None:
         """An arrival to come when all that the thread has issued is over."""
-        check_fenced(self._at(key, op), self.clocks, op, mask)
+        mbarrier_state.check_fenced(self._at(key, op), self.clocks, op, mask)
         shows = self.tensor.commit(mask, self.clocks)
         self._use("arrives", key, op, mask, mbarrier_state.arrive, 1, 0, commit=shows)
 
@@ -380,7 +366,7 @@ class BlockMemory:
 
     def _wait_for(self, barrier: Mbarrier, phase: int, op: int, mask: int) -> None:
         if barrier.over <= phase:
-            raise BlockedError(Blocked(op, mask, barrier.column))
+            raise mbarrier_state.BlockedError(mbarrier_state.Blocked(op, mask, barrier.column))
         self.clocks.acquire(mask, barrier.released, barrier.column, phase + 1)
 
     def phases_ago(self, number: int, phase: int) -> int:
@@ -434,7 +420,7 @@ class BlockMemory:
         if adds:
             self.adding.add(touch.op)
         self.check_write(touch, proxy=True)
-        self._issue(GLOBAL_STORES, touch)
+        self._issue(mbarrier_state.GLOBAL_STORES, touch)
 
     def _issue(self, queue: str, touch: Touch) -> None:
         assert touch.by is not None
@@ -450,7 +436,7 @@ class BlockMemory:
         for name, by in self._issued_by(queue, mask):
             issued = self.queues[name, by]
             done = [touch for group in issued.groups[left:] for touch in group]
-            if queue == GLOBAL_STORES:
+            if queue == mbarrier_state.GLOBAL_STORES:
                 self.put.update((store, self.clocks.event(by)) for store in done)
             elif queue == CP_ASYNC.name:
                 if self._has_copies_on_mbarriers:
@@ -495,7 +481,7 @@ class BlockMemory:
     def touch_alternating(self, op: int, mask: int) -> None:
         """Threads access memory, after what they and others did to it or not."""
         touch, event = Touch(ALTERNATING, op, mask), self.clocks.event(mask)
-        step = RoleStep("touches", op, mask, ALTERNATING.root, op, 0)
+        step = mbarrier_state.RoleStep("touches", op, mask, ALTERNATING.root, op, 0)
         unordered = self.log.setdefault(step, set())
         beside = self.log.setdefault(step._replace(does="overlaps"), set())
         for other, done in self.put.items():
@@ -524,7 +510,7 @@ class BlockMemory:
                 fence = self.clocks.event(barrier.by)
                 self.mbarriers[key] = barrier._replace(fenced=True, fence=fence)
         for touch, write in tuple(self.generic.items()):
-            if space_of(touch.region) not in shown or touch.by is None:
+            if mbarrier_state.space_of(touch.region) not in shown or touch.by is None:
                 continue
             # Of a fence of the writers others know by a barrier after it. A fence of who has seen the
             # write is as good: it stands on the path from the write to what comes after the fence.
@@ -544,7 +530,7 @@ class BlockMemory:
 
     def check_end(self) -> None:
         for copy in self.running_copies():
-            raise unwaited(copy)
+            raise mbarrier_state.unwaited(copy)
         landed = self.brought.values()
         forgiven = {
             (one.column, one.phase)
@@ -557,7 +543,7 @@ class BlockMemory:
         for (queue, _), issued in self.queues.items():
             for store in (*issued.open, *(touch for group in issued.groups for touch in group)):
                 if queue == CP_ASYNC.name and self._has_copies_on_mbarriers:
-                    raise unwaited(CopyInFlight(store.region, 0, store.op))
+                    raise mbarrier_state.unwaited(CopyInFlight(store.region, 0, store.op))
                 if queue == BULK_STORE.name:
                     note = "no wait for its bulk group, with `.read` or without, has passed there"
                     raise PhaseFault("unwaited-copy", store.op, store.op, note)
@@ -595,12 +581,12 @@ class BlockMemory:
         self._check_copies(touch, code)
         if writes:
             self._check_reads(touch, proxy)
-        if is_global(touch.region):
+        if mbarrier_state.is_global(touch.region):
             self._check_global(touch, writes=writes, proxy=proxy)
         if proxy:
             self._check_written(touch, fences)
         if proxy or self._has_copies_on_mbarriers:
-            for copy, until in in_flight(self.queues, "copies"):
+            for copy, until in mbarrier_state.in_flight(self.queues, "copies"):
                 self._refuse(code, touch, copy, until)
 
     def _refuse(
@@ -611,17 +597,15 @@ class BlockMemory:
         why: str,
         doubt: str = "",
     ) -> None:
-        """Raises PhaseFault if the bytes of two accesses may be the same."""
-        if self.by_threads is not None:
-            unsure = self.by_threads.doubt(touch.op, earlier.op)
-            if unsure is None:
-                return
-            doubt = doubt or unsure
-        try:
-            refuse(code, touch, earlier, why, doubt)
-        except PhaseFault as fault:
-            if not self.forgiven.follows(fault.found):
-                raise
+        """Raises PhaseFault if the bytes of two accesses may be the same; not certain if there is `doubt`."""
+        unsure = "" if self.by_threads is None else self.by_threads.doubt(touch.op, earlier.op)
+        if unsure is None or not meet(earlier.region, touch.region):
+            return
+        doubt = doubt or unsure
+        certain = not doubt and must_meet(earlier.region, touch.region)
+        fault = PhaseFault(code, touch.op, earlier.op, why, certain, doubt=doubt)
+        if not self.forgiven.follows(fault.found):
+            raise fault
 
     def _check_copies(self, touch: Touch, code: FaultCode) -> None:
         for barrier in self.mbarriers.values():
@@ -660,7 +644,7 @@ class BlockMemory:
         code: FaultCode = "overwrite-in-flight" if writes else "read-in-flight"
         # Sums are in any order the same.
         alike = self.adding if touch.op in self.adding else frozenset[int]()
-        for store, wait in in_flight(self.queues, "stores"):
+        for store, wait in mbarrier_state.in_flight(self.queues, "stores"):
             if store.op in alike:
                 continue
             # Two tensor stores count only where they must meet: most kernels have several in flight.
@@ -679,7 +663,7 @@ class BlockMemory:
                 self._refuse("not-visible", touch, store, why)
 
     def _check_reads(self, touch: Touch, proxy: bool) -> None:
-        for read, wait in in_flight(self.queues, "reads"):
+        for read, wait in mbarrier_state.in_flight(self.queues, "reads"):
             self._refuse("source-overwritten", touch, read, wait)
         for product in self.tensor.running(self._threads(touch), self.clocks):
             for read in product.reads:
@@ -697,13 +681,12 @@ class BlockMemory:
                     self._refuse("missing-barrier", touch, read, why, OF_A_WARP if told else "")
 
     def _check_written(self, touch: Touch, fences: bool) -> None:
-        root, low, high = touch.region.root, touch.region.low, touch.region.high
+        root = touch.region.root
         for write, fenced, done, after in self.generic.values():
             # Most writes are elsewhere: this is asked for each product and each store of an epilogue.
-            other = write.region
-            if root >= 0 and (other.root != root or _apart(low, high, other.low, other.high)):
+            if root >= 0 and write.region.root != root:
                 continue
-            if not meet(other, touch.region) or not self._threads(touch) & ~after:
+            if not meet(write.region, touch.region) or not self._threads(touch) & ~after:
                 continue
             if fences and not fenced:
                 self._refuse("missing-fence", touch, write, _FENCE[self.together])
@@ -724,12 +707,11 @@ class BlockMemory:
 
     def _knows(self, touch: Touch, other: Touch, event: Event) -> bool:
         threads = self._threads(touch)
-        same = touch.by == other.by and single(threads)
+        same = touch.by == other.by and mbarrier_state.single(threads)
         return same or self.clocks.sees(threads, event)
 
     def _threads(self, touch: Touch) -> int:
-        """The threads that touch it, where all go together perhaps. Raises NotFollowedError where they are
-        not known."""
+        """The threads that touch it, all where they go together. Raises NotFollowedError where they are not known."""
         if touch.by is not None:
             return touch.by
         if not self.together:
@@ -743,13 +725,6 @@ class BlockMemory:
 # a generic write            over for the async proxy after a fence, for who has waited since
 
 
-def _apart(low: int | None, high: int | None, first: int | None, last: int | None) -> bool:
-    """Whether two ranges of bytes are known not to meet."""
-    if low is None or high is None or first is None or last is None:
-        return False
-    return first >= high or last <= low
-
-
 class Landed(NamedTuple):
     """A copy that is over for who knows that this phase of the mbarrier `column` is."""
 
@@ -759,8 +734,7 @@ class Landed(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """A generic write, `done` at last by a fence for the async proxy, if it is `fenced`; threads `after`
-    have made a fence since they saw it."""
+    """A generic write, `done` at last by a fence if it is `fenced`; threads `after` made one since they saw it."""
 
     touch: Touch
     fenced: bool
@@ -772,4 +746,4 @@ def check_waited(landed: Iterable[Landed], there: Sequence[ClockPair]) -> None:
     """Somebody of those who are there knows that copies are over."""
     for one in landed:
         if all(known.before[one.column] <= one.phase for known in there):
-            raise unwaited(one.copy)
+            raise mbarrier_state.unwaited(one.copy)

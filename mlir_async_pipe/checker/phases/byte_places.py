@@ -80,8 +80,7 @@ def _of_threads(root: int, at: int | EachThread) -> BytePlace:
 
 
 class ByteRange(NamedTuple):
-    """The bytes from `low` up to `high` of `root`, all of it if these are None. `exact`: each of
-    them is certainly touched."""
+    """The bytes from `low` up to `high` of `root` (None: all of it); `exact`: each is certainly touched."""
 
     root: int
     low: int | None = None
@@ -106,8 +105,7 @@ BEGINNING = forms.of_atom(Atom("beginning", ()))
 
 @dataclass(frozen=True)
 class EachRotation:
-    """A value for each residue of some sums, which are `indices`, in order: of the last one next to each
-    other."""
+    """A value for each residue of some sums, the `indices`; those of the last one are next to each other."""
 
     indices: tuple[Form, ...]
     values: tuple[Any, ...]
@@ -189,8 +187,7 @@ def of_each(indices: tuple[Form, ...], values: tuple[Any, ...], period: int) -> 
 
 
 def for_each(function: Callable[[list[Any]], Any], values: Sequence[Value]) -> Value:
-    """What a function gives of some values, of each that they may be. Raises NotFollowedError where too many
-    sums decide."""
+    """What a function gives of each that some values may be. Raises NotFollowedError where too many sums decide."""
     each = [value for value in values if isinstance(value, EachRotation)]
     indices = tuple(dict.fromkeys(index for value in each for index in value.indices))
     if not each:
@@ -300,8 +297,7 @@ _OF_MAPS = 1 << 19
 
 
 def global_root(family: int, number: int, *, of_maps: bool = False) -> int:
-    """A root of global memory that tensor copies may touch, or of the maps that they read: those of one family
-    may be one memory."""
+    """A root of global memory that tensor copies may touch, or of their maps; those of one family may be one memory."""
     return -1 - (family * _FAMILY + number + of_maps * _OF_MAPS)
 
 
@@ -408,8 +404,7 @@ def _after(start: Interval, steps: Sequence[ViewStep], operands: Sequence[Value]
 
 
 def _interval(value: Value, last: int | None) -> Interval | None:
-    """The least and the largest number that a value may be; `last`: the largest that stays in
-    bounds."""
+    """The least and the largest number that a value may be; `last`: the largest that stays in bounds."""
     if isinstance(value, int):
         return value, value
     if isinstance(value, EachThread):

@@ -100,8 +100,7 @@ def block_of(root: int) -> int:
 def landings(
     blocks: ClusterBlocks, mask: int | None, key: tuple[int, int], region: ByteRange, op: int
 ) -> Iterator[tuple[tuple[int, int], ByteRange]]:
-    """Where a copy lands, with the mbarrier that it completes on: at the same offsets in each block
-    of its mask, or where they say."""
+    """Where a copy lands, and its mbarrier: at the same offsets in each block of its mask, or where they say."""
     if mask is None:
         if block_of(key[0]) != block_of(region.root):
             raise NotFollowedError("other-block")

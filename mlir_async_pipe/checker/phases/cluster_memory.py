@@ -91,8 +91,7 @@ class ClusterMemory(BlockMemory):
     # Where all meet -------------------------------------------------------------------------
 
     def arrive_all(self, op: int, mask: int, *, releases: bool) -> None:
-        """Threads arrive where all of the cluster meet; who does not tell what it did shows the
-        mbarriers alone that it has fenced."""
+        """Threads arrive where all of the cluster meet; without a release that shows only mbarriers that they fenced."""
         if _MEETING not in self.mbarriers:
             self._new(_MEETING, op, mask, (self.everybody & ~self.ended).bit_count())
             self.mbarriers[_MEETING] = self.mbarriers[_MEETING]._replace(born=())

@@ -66,8 +66,7 @@ WITNESSES, STATES = 48, 4
 
 @dataclass(frozen=True)
 class Followed:
-    """What was found: faults, or why the kernel was not followed to its end ("" if it was); what roles
-    do, if it has some."""
+    """Faults, or why the kernel was not followed to its end ("" if it was); what roles do, if it has some."""
 
     faults: tuple[FoundFault, ...]
     reason: str
@@ -77,8 +76,7 @@ class Followed:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """States hold no circles, and those that were met are kept: looking for garbage among them would take a
-    third of the time."""
+    """States hold no circles: looking for garbage among those that were met would take a third of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -205,8 +203,7 @@ def _follow(
 def _roles(
     flow: Flow, effects: OpEffects, numbers: PathNumbers, classes: WarpClasses
 ) -> tuple[PhasePaths, Followed]:
-    """Follow roles in loops of any number of iterations; states merged, if nothing is wrong even so: as
-    many as can be, then fewer."""
+    """Follow roles in loops of any length; as many states merged as can be if nothing is wrong even so, then fewer."""
     rings = None if numbers.blocks.threads or effects.forgiven else Rotations.of(flow, numbers)
     for rung in MERGED:
         # A wait whose parity is forgiven depends on who waited before.
@@ -288,8 +285,7 @@ NAMED_NUMBERS = 4
 def example_of(
     fault: FoundFault, state: PathState, flow: Flow, chosen: Mapping[Atom, int]
 ) -> Example | None:
-    """The numbers, and the innermost loop around with its iteration, where a fault was met; None where
-    there are neither."""
+    """The numbers and the innermost loop, with its iteration, where a fault was met; None without either."""
     # Of roles that all wait the one that is named is the one that counts.
     strands: list[RoleState] = [
         role for role in state.others if role.blocked and role.blocked[0].op == fault.later
@@ -434,8 +430,7 @@ def _chosen(
     steps: int,
     choices: Iterator[int],
 ) -> Iterator[dict[Atom, int]]:
-    """Numbers for the unknowns in `order` beside those chosen already, `steps` steps from the smallest
-    ones together; `choices` counts them."""
+    """Numbers for the unknowns in `order`, `steps` steps from the smallest ones together; `choices` counts them."""
     if not order:
         if not steps:
             yield numbers
@@ -470,8 +465,7 @@ def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Ra
 
 
 def _candidates(atom: Atom, ends: Range, conditions: NumberConditions) -> Iterable[int]:
-    """Numbers in a range with a residue, from the smallest one; of one without conditions one, two,
-    three times what it is divided by."""
+    """Numbers in a range with a residue, the smallest first; without conditions 1, 2, 3 times what divides it."""
     low, high = ends
     # Of counts and ids 0 tells the most, of sizes and steps 1.
     from_zero = atom.kind in _COUNTING or atom.tag in _IDS

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from math import prod
 from typing import Any, Literal
 
@@ -31,7 +32,7 @@ from mlir_async_pipe.checker.phases.byte_places import (
 from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.facts.flow.algorithms import components
+from mlir_async_pipe.facts.flow.algorithms import joined
 from mlir_async_pipe.facts.values.memory_roots import (
     Root,
     described_memref,
@@ -154,14 +155,11 @@ def _is_vouched(one: _Kind, other: _Kind) -> bool:
 
 def _families(pairs: list[tuple[int, int]], maps: set[int]) -> dict[int, int]:
     """The roots of the pairs as regions have them: those that may be one memory are a family; some hold `maps`."""
-    after: dict[int, list[int]] = {}
-    for one, other in pairs:
-        after.setdefault(one, []).append(other)
-        after.setdefault(other, []).append(one)
-    family = components(sorted(after), lambda root: after[root])
+    roots = dict.fromkeys(chain.from_iterable(pairs))
+    families = {root: part[0] for part in joined(sorted(roots), pairs) for root in part}
     return {
-        root: global_root(family[root], number, of_maps=root in maps)
-        for number, root in enumerate(after)
+        root: global_root(families[root], number, of_maps=root in maps)
+        for number, root in enumerate(roots)
     }
 
 

@@ -20,7 +20,7 @@ from math import gcd
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, form_of, normal, trip_count
-from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
+from mlir_async_pipe.checker.phases.byte_places import Value, with_indices
 from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
@@ -43,10 +43,12 @@ LARGEST_CARRIED = 16
 COUNTED, MORE_ALONE = 3, 9
 
 
+_OF_ONE_ROLE = ("unknown", "made"), ("unknown", "iteration")
+
+
 @dataclass
 class LoopIterations:
-    """The loops of one kernel, on a path of all threads or, with `roles`, of some; there are `some_long`
-    of many iterations that are not followed one by one."""
+    """The loops of one kernel, for all threads or `roles`; `some_long` have too many iterations to follow each."""
 
     flow: Flow
     precision: Precision
@@ -65,8 +67,7 @@ class LoopIterations:
                 known.suppose(step)
 
     def check_bounds(self, state: PathState, number: int) -> None:
-        """Threads of a role that run a loop between bounds of their own are roles of their own.
-        Raises OpenError, also where it is open whether the loop runs."""
+        """Raises OpenError where threads of a role have bounds of their own, and where it is open whether a loop runs."""
         bounds = self.flow.loops[number].bounds
         for bound in bounds if self.roles and bounds else ():
             value = state.get_here(bound)
@@ -149,8 +150,7 @@ class LoopIterations:
         return normal(forms.add(form_of(lower), product(form_of(value), step)))
 
     def rest(self, state: PathState, number: int) -> tuple[int | Form | None, Form | None]:
-        """The number of this iteration (None: one of its own in each thread), and upper bound minus
-        that (None: another iteration may come or not)."""
+        """This iteration's number (None: it differs between threads), and upper bound less that (None: not known)."""
         value, bounds = state.iterations[number].value, self._bounds(state, number)
         if value is None or bounds is None:
             return value, None
@@ -163,7 +163,9 @@ class LoopIterations:
         if not self.roles:
             return
         atoms = {inner for atom, _ in form.terms for inner in atoms_within(atom)}
-        state.doubtful |= state.is_role and any(_is_of_one_role(atom) for atom in atoms)
+        # Another role that comes to the same number has another name for it.
+        own = (a.kind == "carried" or (a.kind, a.tag) in _OF_ONE_ROLE for a in atoms)
+        state.doubtful |= state.is_role and any(own)
         if len(form.terms) != 1:
             return
         ((atom, factor),) = form.terms
@@ -187,8 +189,8 @@ class LoopIterations:
         low, high = state.known.bounds(rest)
         if not self.roles or low is None or low != high:
             return True
-        residue = state.known.residue(rest, self.precision.modulus)
-        return residue is None or residue == low % self.precision.modulus
+        modulus = self.precision.modulus
+        return state.known.residue(rest, modulus) in (None, low % modulus)
 
     def repeat(self, state: PathState, number: int, carried: Mapping[int, Value]) -> None:
         """The next iteration begins; values are assigned that were others before, as `carried` says."""
@@ -221,8 +223,7 @@ class LoopIterations:
                 state.forget(atom)
 
     def _count(self, state: PathState, number: int) -> None:
-        """One more iteration beside other roles. Those that are in a loop like it are so many
-        iterations before or after it, however many these are."""
+        """One more iteration beside other roles: those in a loop like it stay a known number of iterations apart."""
         iteration = state.iterations[number]
         over, counted = iteration.over + 1, self._most_counted(number)
         state.iterations[number] = iteration._replace(over=over)
@@ -298,8 +299,7 @@ class LoopIterations:
         return True
 
     def _first_counted(self, state: PathState, number: int) -> Iteration | None:
-        """The first iteration of a loop without bounds, by the number that it counts in the largest steps, of those that it
-        compares with others if there are some."""
+        """The first iteration of a loop without bounds, by the compared number, if any, that it counts in the largest steps."""
         loop = self.flow.loops[number]
         starts = [
             (step, value)
@@ -402,12 +402,6 @@ def iteration_of(loop: Loop, strand: RoleState) -> int | None:
     return (now.value - lower) // step + 1
 
 
-def _is_of_one_role(atom: Atom) -> bool:
-    """Whether another role that comes to the same number has another name for it."""
-    made = atom.tag in ("made", "iteration")
-    return atom.kind == "carried" or (atom.kind == "unknown" and made)
-
-
 def _later_begun(
     one: tuple[Form, Form | None, int], other: tuple[Form, Form | None, int] | None
 ) -> int | None:
@@ -460,13 +454,10 @@ def learn_later(
 def _advance(state: PathState, atom: Atom, step: int) -> None:
     state.known.advance(atom, step)
 
-    def now(form: Form) -> Form | None:
-        return moved(form, atom, step)
-
     def later(value: Value) -> Value:
-        if not is_made_of(value, atom):
-            return value
-        return now(value) if isinstance(value, Form) else with_indices(value, now)
+        if isinstance(value, Form):
+            return moved(value, atom, step) if mentions(value, atom) else value
+        return with_indices(value, lambda index: moved(index, atom, step))
 
     state.rewrite(later)
     for other in state.others:

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal, NamedTuple
 
-from mlir_async_pipe.checker.phase_faults import FaultCode, NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
+from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map
 from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Event, Known, WarpClocks
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 
@@ -74,8 +74,7 @@ class CopyInFlight(NamedTuple):
 
 
 class RunningPhase(NamedTuple):
-    """A phase that is not over: arrivals so far, the bytes that they announced (None: not known), the
-    copies on it, and the last op that arrived."""
+    """A phase that is not over: arrivals, announced bytes (None: not known), copies, the last op that arrived."""
 
     arrived: int = 0
     expected: int | None = 0
@@ -99,8 +98,7 @@ class RunningPhase(NamedTuple):
     def with_arrivals(
         self, needs: int, init: int, op: int, mask: int, arrivals: int, size: int | None
     ) -> RunningPhase:
-        """The phase of an mbarrier initialised to `needs` by the op `init`, after each thread of a mask
-        arrived `arrivals` times and announced bytes."""
+        """The phase after each thread of a mask arrived, at an mbarrier that the op `init` initialised to `needs`."""
         if self.arrived >= needs:
             raise PhaseFault("too-many-arrivals", op, self.op, _TOO_EARLY[True])
         total = mask.bit_count() * arrivals
@@ -148,8 +146,7 @@ ANNOUNCED = -1
 
 
 class PassedWait(NamedTuple):
-    """A wait of a class that passed for the phase before the running one, perhaps `again`; when that was. Or where
-    bytes were `ANNOUNCED`."""
+    """A wait of a class that passed for the phase before the running one, and when; or where bytes were `ANNOUNCED`."""
 
     number: int
     at: tuple[int, int]
@@ -271,8 +268,12 @@ def arrive(
 
 def _check_passed(barrier: Mbarrier, note: str) -> None:
     """All who waited for the phase before the running one, which is to end, have passed."""
+    gathered = barrier.gathered.before
     for wait in barrier.waits:
-        if not _is_after(barrier, wait):
+        # Some arrival of the running phase comes after the wait, or knows of it.
+        column, tick = wait.at
+        known = column < len(gathered) and gathered[column] > tick
+        if not (known or any(of == column and at >= tick for of, at in barrier.arrivals)):
             if wait.parity == ANNOUNCED:
                 early = "no arrival of this phase comes after that: it may end before these bytes are announced"
                 raise PhaseFault(
@@ -283,17 +284,8 @@ def _check_passed(barrier: Mbarrier, note: str) -> None:
             )
 
 
-def _is_after(barrier: Mbarrier, wait: PassedWait) -> bool:
-    """Whether some arrival of the running phase comes after a wait, or knows of it."""
-    column, tick = wait.at
-    gathered = barrier.gathered.before
-    known = column < len(gathered) and gathered[column] > tick
-    return known or any(number == column and at >= tick for number, at in barrier.arrivals)
-
-
 def announce(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, size: int) -> Mbarrier:
-    """Each thread of a mask announces bytes, and does not arrive: some arrival of the phase must come after
-    that, else it may end without these."""
+    """Threads announce bytes, and do not arrive: unless an arrival comes after that, the phase may end without these."""
     check_usable(barrier, clocks, op, mask)
     if not barrier.knows_end(clocks, mask, barrier.over - 1):
         note = "these bytes may be announced in the phase that this ends, to which their copies do not belong"
@@ -425,8 +417,7 @@ def _check_together(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, p
 
 
 def asked(barrier: Mbarrier, clocks: WarpClocks, op: int, mask: int, parity: int) -> int | None:
-    """The phase for which threads ask by its parity; None where they do not know that the one before is over, and
-    may be told of the one before that."""
+    """The phase for which threads ask by its parity; None where they may be told of the one two before that."""
     check_usable(barrier, clocks, op, mask)
     last = barrier.over - 1
     phase = last if barrier.parity(last) == parity else barrier.over
@@ -579,15 +570,6 @@ def _by(touches: tuple[Touch, ...], threads: int) -> tuple[Touch, ...]:
 def each_once(touches: Iterable[Touch]) -> tuple[Touch, ...]:
     """Touches without those that were there before."""
     return tuple(dict.fromkeys(touches))
-
-
-def refuse(
-    code: FaultCode, touch: Touch, earlier: Touch | CopyInFlight, why: str, doubt: str = ""
-) -> None:
-    """Raises PhaseFault if the bytes of two accesses may be the same; not certain if there is `doubt`."""
-    if meet(earlier.region, touch.region):
-        certain = not doubt and must_meet(earlier.region, touch.region)
-        raise PhaseFault(code, touch.op, earlier.op, why, certain, doubt=doubt)
 
 
 def unwaited(copy: CopyInFlight) -> PhaseFault:

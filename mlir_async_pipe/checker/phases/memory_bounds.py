@@ -27,8 +27,7 @@ from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_by
 
 
 class MemoryPiece(NamedTuple):
-    """A buffer or a group of mbarriers: its bytes (None: not known), and the number of the op that
-    makes it (None: it is an argument)."""
+    """A buffer or a group of mbarriers: its bytes, and the op that makes it (None: not known; an argument)."""
 
     size: int | None
     made: int | None

@@ -103,8 +103,7 @@ def _forget(memory: BlockMemory, op: int) -> None:
 
 
 def _pass(memory: BlockMemory, fault: PhaseFault, mask: int) -> Next | None:
-    """A wait that should have been for the running phase, which has all that it needs or, if nobody
-    brings it, hangs."""
+    """A wait that should have been for the running phase, which has all that it needs or, if not, hangs."""
     key = fault.at
     if key is None:
         return None
@@ -142,8 +141,7 @@ def _end(memory: BlockMemory, found: FoundFault) -> None:
 
 
 def forgiving(effect: Effect, op: int, forgiven: Forgiven) -> Effect:
-    """The effect of an op (below 0: the end of the block), with faults that are `forgiven` mended: of one with
-    a fault nothing is done before that."""
+    """The effect of an op (below 0: the block's end), done again on what is mended after a fault that is forgiven."""
     lacks_barrier = any(
         later == op and code in MISSING_BARRIERS for code, later, _ in forgiven.ends
     )

@@ -22,21 +22,10 @@ from mlir_async_pipe.bindings.raw_ops import constant_value, parent
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import Forgiven, NotFollowedError, PhaseFault
+from mlir_async_pipe.checker.phases import byte_places
 from mlir_async_pipe.checker.phases.amounts import address_of, address_parts, is_address, threads_of
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
-from mlir_async_pipe.checker.phases.byte_places import (
-    Asked,
-    BytePlace,
-    ByteRange,
-    Described,
-    OfRanks,
-    Value,
-    bytes_from,
-    bytes_of_each,
-    described_region,
-    region_of_access,
-    region_of_view,
-)
+from mlir_async_pipe.checker.phases.byte_places import Asked, BytePlace, ByteRange, OfRanks, Value
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, landings
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
@@ -57,16 +46,17 @@ from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Run
 from mlir_async_pipe.facts.values.memory_roots import columns_after, root_of
-from mlir_async_pipe.vocabulary import Row, accesses, given_count, groups_of, named_row
+from mlir_async_pipe.vocabulary import (
+    Row,
+    accesses,
+    given_count,
+    groups_of,
+    mbarrier_ops,
+    named_row,
+    tensor_memory,
+)
 from mlir_async_pipe.vocabulary.async_ops import DESCRIPTORS
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
-from mlir_async_pipe.vocabulary.mbarrier_ops import (
-    ARRIVAL_IN_LDS,
-    fenced_by,
-    is_counted,
-    is_relaxed,
-    released_before,
-)
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
@@ -91,19 +81,7 @@ from mlir_async_pipe.vocabulary.rows import (
     Tensor,
 )
 from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes
-from mlir_async_pipe.vocabulary.tensor_memory import (
-    COLUMNS,
-    LANE,
-    LANES_OF_WARP,
-    OF_WARPS,
-    SMALLEST_ALLOCATION,
-    Cells,
-    ProductShape,
-    fence_side,
-    is_of_two_blocks,
-    tensor_product,
-    waits_for,
-)
+from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES_OF_WARP, Cells
 
 # Operands that say nothing of workgroup memory; the first two of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
@@ -151,7 +129,7 @@ class OpEffects:
             return None
         if not row.described:
             return self.opaque(run)
-        if is_of_two_blocks(op):
+        if tensor_memory.is_of_two_blocks(op):
             return partial(not_followed, reason="cta-group")
         for effect in row.effects:
             match effect:
@@ -190,8 +168,7 @@ class OpEffects:
         return any(root in self.alternating for root in roots)
 
     def reads(self, run: Run) -> tuple[int, ...]:
-        """The values that an op looks at which does something, or makes a name of memory: where
-        in global memory a copy is does not matter."""
+        """The values that an op looks at which does something or names memory; places in global memory do not matter."""
         row = run.row
         names = row.phase is not None or row.swizzled
         alone = self._is_alternating(run) and self.access(run) is None
@@ -245,7 +222,7 @@ class OpEffects:
                     )
                 elif isinstance(value, BytePlace):
                     indices = [spot.get(run.operands[n]) for n in access.index_operands]
-                    region = region_of_access(
+                    region = byte_places.region_of_access(
                         value, access.memory.type, indices, access.extent, access.contiguous
                     )
                 else:
@@ -300,7 +277,7 @@ class OpEffects:
             return None
         if use == "poll":
             return partial(not_followed, reason="asks-for-a-phase")
-        if run.name == ARRIVAL_IN_LDS and not self._releases_all(run):
+        if run.name == mbarrier_ops.ARRIVAL_IN_LDS and not self._releases_all(run):
             return partial(not_followed, reason="memory-order")
         at = operands_of(run)
         if "multicast" in at and use != "copy":
@@ -334,8 +311,7 @@ class OpEffects:
         number: int,
         box: int | None = None,
     ) -> None:
-        """Threads use an mbarrier; a copy moves a `box` of so many bytes, if its operands say no other
-        number."""
+        """Threads use an mbarrier; a copy moves a `box` of so many bytes, if its operands say no other number."""
         memory, mask = spot.memory, spot.threads()
         key = self.bounds.mbarrier(spot, at, number)
         match use:
@@ -344,17 +320,20 @@ class OpEffects:
             case "arrive":
                 count = spot.exact(at["arrivals"]) if "arrivals" in at else 1
                 try:
-                    memory.arrive(key, number, mask, count, 0, not is_relaxed(run.op))
+                    memory.arrive(key, number, mask, count, 0, not mbarrier_ops.is_relaxed(run.op))
                 except PhaseFault as fault:
                     # What becomes of an arrival too many the documents of AMD do not say.
-                    if run.name == ARRIVAL_IN_LDS and fault.found.code == "too-many-arrivals":
+                    if (
+                        run.name == mbarrier_ops.ARRIVAL_IN_LDS
+                        and fault.found.code == "too-many-arrivals"
+                    ):
                         raise NotFollowedError("unknown-number") from fault
                     raise
             case "arrive_after":
-                memory.arrive_after_copies(key, number, mask, is_counted(run.op))
+                memory.arrive_after_copies(key, number, mask, mbarrier_ops.is_counted(run.op))
             case "expect":
                 announced = spot.exact(at["bytes"])
-                memory.arrive(key, number, mask, 1, announced, not is_relaxed(run.op))
+                memory.arrive(key, number, mask, 1, announced, not mbarrier_ops.is_relaxed(run.op))
             case "announce":
                 memory.announce(key, number, mask, spot.exact(at["bytes"]))
             case "wait" | "test":
@@ -366,7 +345,7 @@ class OpEffects:
                 if generic and not single(mask):
                     raise NotFollowedError("async-proxy")
                 region, size = self._box(spot, run, at, box)
-                of_each = bytes_of_each(spot.place(at["destination"]), mask, size)
+                of_each = byte_places.bytes_of_each(spot.place(at["destination"]), mask, size)
                 if of_each is not None and size is not None:
                     region, size = of_each, size * mask.bit_count()
                 sources = self.in_global.read_by(spot, run) if self.in_global is not None else ()
@@ -386,7 +365,7 @@ class OpEffects:
 
     def _releases_all(self, run: Run) -> bool:
         """Whether the fence before an arrival in LDS, if there is one, is known, and orders all memory that is followed."""
-        spaces, followed = released_before(run.op), {"workgroup"}
+        spaces, followed = mbarrier_ops.released_before(run.op), {"workgroup"}
         if self.in_global is not None:
             followed |= {"global"}
         followed = followed.union(*map(self.sites.roots.spaces, self.alternating))
@@ -396,7 +375,7 @@ class OpEffects:
         """The result of a test, which is true where the phase is over. Threads that ask once, and wait if it is
         not, all know it in the end, whatever each was told: so the path goes on as one (`Asked`). Else, and in a
         loop that asks again, it splits, if they do not know it anyway."""
-        if is_relaxed(run.op):
+        if mbarrier_ops.is_relaxed(run.op):
             raise NotFollowedError("memory-order")
         at, mask, number = operands_of(run), spot.threads(), self.number(run)
         key = self.bounds.mbarrier(spot, at, number)
@@ -446,8 +425,8 @@ class OpEffects:
         size = spot.exact(at["bytes"]) if "bytes" in at else box
         kind = run.op.operands[0].type
         if str(kind).startswith("memref<"):
-            return region_of_view(place, kind), size
-        return bytes_from(place, size), size
+            return byte_places.region_of_view(place, kind), size
+        return byte_places.bytes_from(place, size), size
 
     # Queues -------------------------------------------------------------------------------
 
@@ -503,10 +482,10 @@ class OpEffects:
             return
         operand = groups["source"][0]
         place, kind = spot.place(run.operands[operand]), run.op.operands[operand].type
-        region = region_of_view(place, kind)
+        region = byte_places.region_of_view(place, kind)
         size = box_bytes(run.op)
         if not str(kind).startswith("memref<") and size is not None:
-            region = bytes_from(place, size)
+            region = byte_places.bytes_from(place, size)
         self.bounds.check(region, self.number(run))
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
         if self.in_global is None:
@@ -517,7 +496,11 @@ class OpEffects:
             spot.memory.issue_read(BULK_STORE.name, Touch(tensor_map, self.number(run), mask))
 
     def read_by_product(
-        self, run: Run, side: int, operand: int, form: ProductForm | ProductShape | None
+        self,
+        run: Run,
+        side: int,
+        operand: int,
+        form: ProductForm | tensor_memory.ProductShape | None,
     ) -> Callable[[Spot], Iterator[Touch]]:
         """What a product reads by the descriptor of one side: all that is touched, if that does not say where it lies."""
         number, operand = self.number(run), run.operands[operand]
@@ -609,8 +592,7 @@ def asks_again(run: Run) -> bool:
 
 
 def counts_arrivals(run: Run) -> bool:
-    """Whether all that a step does is an arrival, or a copy whose bytes a phase counts: the phase is
-    the same in whatever order they come."""
+    """Whether a step only arrives, or copies bytes that a phase counts: in whatever order, the phase is the same."""
     return run.row.phase in ("arrive", "expect", "copy")
 
 
@@ -620,21 +602,25 @@ def is_asked(form: Form) -> bool:
 
 
 def _described(
-    value: Value, mask: int | None, side: int, form: ProductForm | ProductShape | None
+    value: Value, mask: int | None, side: int, form: ProductForm | tensor_memory.ProductShape | None
 ) -> list[ByteRange]:
     """What an operand of a product names, [] if that is not known."""
-    if isinstance(value, Described):
+    if isinstance(value, byte_places.Described):
         return [value.region]
     if form is None or not isinstance(value, Form) or not is_address(value):
         return []
     rows, by_k = (form.m, form.n)[side], form.by_k[side]
     atom, numbers = address_parts(value, mask)
     spans = (described_bytes(bits, rows, by_k) for bits in numbers)
-    return [region for some in spans for region in described_region(int(str(atom.key)), some)]
+    return [
+        region
+        for some in spans
+        for region in byte_places.described_region(int(str(atom.key)), some)
+    ]
 
 
 def _fence_of(op: Any, fence: Fence) -> Effect | None:
-    shown = fenced_by(op, fence)
+    shown = mbarrier_ops.fenced_by(op, fence)
     return (lambda spot: spot.memory.fence(spot.threads(), shown)) if shown else None
 
 
@@ -763,10 +749,9 @@ def operands_of(run: Run) -> dict[str, int]:
 
 
 def tensor_effect(run: Run, done: Tensor, effects: OpEffects) -> Effect | None:
-    """What an op does that does this to tensor memory, None if it does nothing here. A product with an unknown
-    descriptor may read all roots that are touched."""
+    """What an op does to tensor memory, None if it does nothing here."""
     effect, number = _effect(run, done, effects), effects.number(run)
-    if done.use not in OF_WARPS:
+    if done.use not in tensor_memory.OF_WARPS:
         return effect
 
     def of_warps(spot: Spot) -> None:
@@ -808,16 +793,16 @@ def _effect(run: Run, done: Tensor, effects: OpEffects) -> Effect | None:
 
             return move
         case Tensor("wait"):
-            step = "landed" if waits_for(op) == "load" else "stored"
+            step = "landed" if tensor_memory.waits_for(op) == "load" else "stored"
             return lambda spot: spot.memory.tensor_step(step, spot.threads())
         case Tensor("fence"):
-            side = f"fence_{fence_side(op)}"
+            side = f"fence_{tensor_memory.fence_side(op)}"
             return lambda spot: spot.memory.tensor_step(side, spot.threads())
     return not_followed
 
 
 def _product(run: Run, number: int, effects: OpEffects) -> Effect:
-    product, groups = tensor_product(run.op), groups_of(run.op)
+    product, groups = tensor_memory.tensor_product(run.op), groups_of(run.op)
     reads = [
         effects.read_by_product(run, side, groups[name][0], product.shape)
         for side, name in enumerate(("matrix_a", "matrix_b"))
@@ -841,8 +826,8 @@ def _allocation(run: Run, number: int, bounds: Bounds) -> Effect:
     def execute(spot: Spot) -> None:
         if count is None:
             raise NotFollowedError("unknown-number")
-        if count & (count - 1) or not SMALLEST_ALLOCATION <= count <= COLUMNS:
-            note = f"{count} columns are no power of two from {SMALLEST_ALLOCATION} to {COLUMNS}"
+        if count & (count - 1) or not tensor_memory.SMALLEST_ALLOCATION <= count <= COLUMNS:
+            note = f"{count} columns are no power of two from {tensor_memory.SMALLEST_ALLOCATION} to {COLUMNS}"
             raise PhaseFault("no-columns", number, number, note)
         warps = _warps(spot)
         spot.memory.tensor.took(number, count, len(warps))
@@ -895,7 +880,7 @@ def _check_lanes(run: Run, number: int, spot: Spot) -> None:
     height = LANES_OF_WARP // (1 if _moved(run.op)[1] else 2)
     for warp, lanes in _warps(spot):
         own = LANES_OF_WARP * (warp % QUARTERS)
-        found = {at // LANE for at in address_parts(address, lanes)[1]}
+        found = {at // tensor_memory.LANE for at in address_parts(address, lanes)[1]}
         wrong = {at for at in found if not own <= at <= own + LANES_OF_WARP - height or at % height}
         if wrong:
             note = f"warp {warp} of the block has lanes {own} to {own + LANES_OF_WARP - 1}, and not {min(wrong)}"
@@ -914,7 +899,7 @@ def _cells(run: Run, effects: OpEffects, operand: int = 0) -> Callable[..., Cell
         if not isinstance(address, Form) or not is_address(address):
             return Cells() if base is None else Cells(base, offset, offset + size)
         atom, numbers = address_parts(address, spot.mask)
-        found = {at % LANE for at in numbers}
+        found = {at % tensor_memory.LANE for at in numbers}
         taken, number = -1 - int(str(atom.key)), effects.number(run)
         effects.bounds.check_columns(taken, min(found), sure, number)
         return Cells(atom.key, min(found), max(found) + size)

@@ -83,8 +83,7 @@ class PathNumbers:
         return prod(self.size) * self.blocks.count
 
     def given(self, number: int, rank: int = 0) -> Value:
-        """A value that no step of the path makes in the block `rank` of its cluster: a constant, an
-        argument, an id of the launch."""
+        """What no step makes, in the block `rank` of its cluster: a constant, an argument, an id of the launch."""
         if (number, rank) not in self._given:
             self._given[number, rank] = self._number_of(number, self._find(number, rank))
         return self._given[number, rank]
@@ -130,13 +129,13 @@ class PathNumbers:
         found = launch_id(value)
         if found is not None:
             return self._id(found, rank)
-        if not is_integer(value.type) or not is_block_argument(value):
+        if frame or not is_integer(value.type) or not is_block_argument(value):
             return None
-        if not _is_of_kernel(value) or frame:
+        holder = ir.BlockArgument(value).owner.owner.operation
+        if not holder.name.endswith(("func", "launch")):
             return None
-        if str(value.type) == "i1":
-            return forms.of_atom(Atom("bit", number))
-        return forms.of_atom(Atom("size" if is_size(value) else "unknown", number))
+        kind = "bit" if str(value.type) == "i1" else "size" if is_size(value) else "unknown"
+        return forms.of_atom(Atom(kind, number))
 
     def _id(self, found: LaunchId, rank: int) -> Amount:
         if self.blocks.threads and (known := _id_in_cluster(found, self.blocks, rank)) is not None:
@@ -268,8 +267,7 @@ class PathNumbers:
         return self._number_of(run.results[0], size)
 
     def _elected(self, spot: Spot) -> Value:
-        """One of the active lanes of each warp: the last, since nobody says that it is the first,
-        which kernels choose by its number."""
+        """The last active lane of each warp: nobody says that it is the first, which kernels choose by its number."""
         mask = spot.threads()
         chosen = np.zeros(self.threads, np.int64)
         for first in range(0, self.threads, WARP):
@@ -308,12 +306,6 @@ def _loads_the_number(op: Any) -> bool:
     return kind.startswith(("memref<i32", "memref<1xi32")) and row_of(op).described
 
 
-def _is_of_kernel(value: Any) -> bool:
-    """Whether a block argument is one of a function or launch, the same in all threads."""
-    holder = ir.BlockArgument(value).owner.owner.operation
-    return holder.name.endswith(("func", "launch"))
-
-
 def _described(place: Value, kind: Any) -> Described | None:
     """What `warpgroup.generate.descriptor` makes of a view."""
     return Described(region_of_view(place, kind)) if isinstance(place, BytePlace) else None
@@ -324,8 +316,7 @@ def _amount(value: Value) -> Amount:
 
 
 def _operation(run: Run, op: Typed) -> Evaluation:
-    """An integer op; a choice between views, too. Of the same operands it gives the same, unless it asks what
-    the path knows of sums of unknowns."""
+    """An integer op, or a choice between views: the same of the same operands, unless it asks what the path knows."""
     found: dict[tuple[Value, ...], Value] = {}
     method = op.row.method
     mask = _whole_mask(run.op) if method == "and_" else None

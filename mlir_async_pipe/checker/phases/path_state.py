@@ -285,8 +285,7 @@ def _aged(value: Value, memory: BlockMemory) -> Value:
 
 
 def fresh(run: Run, state: PathState, number: int) -> Form | None:
-    """What a pure op gives of which no rule is known: a number that all threads share, if they
-    share those that it is made of."""
+    """What a pure op without a rule gives: a number that all threads share, if they share its operands."""
     values = [state.get(n) for n in run.operands]
     if not run.makes_values or not values:
         return None
@@ -312,8 +311,7 @@ def unknown(state: PathState, number: int) -> Form:
 
 
 def _stays(value: Value) -> bool:
-    """Whether a number, or a place, is made of what a kernel is given alone, or of what such places hold: not of what a loop
-    counts."""
+    """Whether a number or place is made of what a kernel is given, or of what such places hold, not of a loop's count."""
     if isinstance(value, Form):
         return all(_is_given(atom) for atom, _ in value.terms)
     if isinstance(value, BytePlace):
@@ -332,8 +330,7 @@ def _is_given(atom: Atom) -> bool:
 
 @dataclass
 class Spot:
-    """A point of a path: the memory there, what its numbers are, and the threads that are there
-    (None: not known which)."""
+    """A point of a path: the memory, what its numbers are, and the threads there (None: not known which)."""
 
     memory: BlockMemory
     known: Knowledge

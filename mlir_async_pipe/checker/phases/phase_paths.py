@@ -12,20 +12,27 @@ clocks of warps (`followed_kernel`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+from mlir_async_pipe.checker import step_graph
 from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.partings import is_barrier
+from mlir_async_pipe.checker.partings import is_barrier, join_of
 from mlir_async_pipe.checker.phase_faults import Forgiven, FoundFault, NotFollowedError, PhaseFault
-from mlir_async_pipe.checker.phases.amounts import EachThread, of_array
+from mlir_async_pipe.checker.phases.amounts import EachThread, chosen, of_array
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
-from mlir_async_pipe.checker.phases.byte_places import Asked, BytePlace, EachRotation, Value
+from mlir_async_pipe.checker.phases.byte_places import (
+    Asked,
+    BytePlace,
+    EachRotation,
+    Value,
+    gathered,
+)
 from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations
-from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, RoleLog
+from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, RoleLog, lacks
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
 from mlir_async_pipe.checker.phases.op_effects import (
     NeverAnsweredError,
@@ -35,42 +42,15 @@ from mlir_async_pipe.checker.phases.op_effects import (
     may_wait,
 )
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
-from mlir_async_pipe.checker.phases.path_state import PathState, Spot, Strand, fresh, loaded
+from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Spot, Strand, fresh, loaded
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, atoms_within
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
-from mlir_async_pipe.checker.phases.role_strands import (
-    NextRoleError,
-    PartedSides,
-    act,
-    begin_blocks,
-    deadlock,
-    resume,
-    split_role,
-    suspend,
-)
 from mlir_async_pipe.checker.phases.role_unions import Done, history, shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
-from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks
+from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks, warps_of
 from mlir_async_pipe.checker.precision import MERGED, OpenError, RefineError, Rung
-from mlir_async_pipe.checker.step_graph import (
-    AnyIteration,
-    Assign,
-    Block,
-    Bracket,
-    Branch,
-    ControlEdge,
-    Flow,
-    Goto,
-    LoopTest,
-    Lost,
-    Run,
-    Step,
-    Stop,
-    Switch,
-    live_values,
-    loop_bodies,
-    needed_values,
-)
+from mlir_async_pipe.checker.step_graph import Block, ControlEdge, Flow, Run
+from mlir_async_pipe.facts.flow.algorithms import reached
 
 # The states that came where paths meet, each followed once; of those of roles, one for all of a shape.
 #
@@ -154,16 +134,21 @@ class PhasePaths:
 
     def __post_init__(self) -> None:
         flow, effects = self.flow, self.effects
-        read = needed_values(flow, effects.reads, self.numbers.loads_one)
+        read = step_graph.needed_values(flow, effects.reads, self.numbers.loads_one)
         self.needed = read | Registers.kept(flow)
-        self.live = live_values(flow, self.needed)
+        self.live = step_graph.live_values(flow, self.needed)
         self.plans = [self._plans(block) for block in flow.blocks]
         self.made = [
             {n for step in block.steps if isinstance(step, Run) for n in step.results}
-            | {t for step in block.steps if isinstance(step, Assign) for t, _ in step.assigns}
+            | {
+                t
+                for step in block.steps
+                if isinstance(step, step_graph.Assign)
+                for t, _ in step.assigns
+            }
             for block in flow.blocks
         ]
-        inside = {n for _, body in loop_bodies(flow).values() for n in body}
+        inside = {n for _, body in step_graph.loop_bodies(flow).values() for n in body}
         again = {
             (step.op, step.frame)
             for number in inside
@@ -184,8 +169,7 @@ class PhasePaths:
     # Paths --------------------------------------------------------------------------------
 
     def run(self, loops: LoopIterations, classes: WarpClasses) -> None:
-        """Follow all paths, with so many distinctions of loops and of `classes` of warps. Raises
-        NotFollowedError."""
+        """Follow all paths, with these distinctions of loops and of `classes` of warps. Raises NotFollowedError."""
         self.loops, self.classes, self.effects.mixed = loops, classes, False
         self.seen = StatesSeen(self.rung, rings=self.rings)
         self.log: RoleLog = {}
@@ -357,15 +341,15 @@ class PhasePaths:
         found = (self._plan(step) for step in block.steps)
         return [plan for plan in found if plan is not None]
 
-    def _plan(self, step: Step) -> Plan | None:
+    def _plan(self, step: step_graph.Step) -> Plan | None:
         match step:
             case Run():
                 return self._plan_run(step)
-            case Assign(assigns):
+            case step_graph.Assign(assigns):
                 return lambda state, spot: self._assign(state, assigns)
-            case AnyIteration(_, variable):
+            case step_graph.AnyIteration(_, variable):
                 return lambda state, spot: state.env.update({variable: None})
-            case Lost() | Bracket("scope"):
+            case step_graph.Lost() | step_graph.Bracket("scope"):
                 return _lost
         return None
 
@@ -417,9 +401,9 @@ class PhasePaths:
 
     def _exit(self, block: Block, state: PathState) -> None:
         match block.exit:
-            case Goto(edge):
+            case step_graph.Goto(edge):
                 self._take(edge, state)
-            case Branch(condition, then, otherwise):
+            case step_graph.Branch(condition, then, otherwise):
                 value = state.get_here(condition)
                 if isinstance(value, EachRotation):
                     raise NotFollowedError("rings")
@@ -429,9 +413,9 @@ class PhasePaths:
                     self._take(then if value & 1 else otherwise, state)
                 else:
                     self._take(self.sides.part(block.number, state, value, then, otherwise), state)
-            case LoopTest(loop, body, out):
+            case step_graph.LoopTest(loop, body, out):
                 self._test(loop, body, out, state)
-            case Switch(value, cases, default):
+            case step_graph.Switch(value, cases, default):
                 chosen = state.get_here(value)
                 if isinstance(chosen, EachThread) and len(cases) == 1:
                     ((number, edge),) = cases
@@ -441,7 +425,7 @@ class PhasePaths:
                 if not isinstance(chosen, int):
                     raise NotFollowedError("unknown-number")
                 self._take(next((e for v, e in cases if v == chosen), default), state)
-            case Stop():
+            case step_graph.Stop():
                 state.memory.leave(state.mask or 0)
                 if state.others:
                     raise NextRoleError
@@ -495,3 +479,309 @@ def _end(spot: Spot) -> None:
 
 def _lost(state: PathState, spot: Spot) -> None:
     raise NotFollowedError("unfollowed")
+
+
+# Roles that alternate on a path: the one that runs stops where it waits, and another goes on.
+#
+#     producer: wait empty[0]      passes; expect, copy; iteration 0 is over
+#     consumer: wait full[0]       passes; product; it waits for its second tile
+#     producer: …
+#
+# A role that comes to the end of its side waits for the others as long as somebody goes on, and
+# runs together with them from there if they come; threads do not meet there, so else it goes on
+# alone. Where nobody can go on all that wait hang, in this order of the roles and in every other.
+
+
+# More roles of one kind than any kernel has.
+LARGEST_SPLIT = 8
+# Iterations of a loop around that a role begins before others have.
+MOST_AHEAD = 1
+
+
+class NextRoleError(Exception):
+    """The role that runs is at an end, of its side or of the kernel, and others are not."""
+
+
+def suspend(state: PathState, block: int, position: int) -> Strand:
+    """The role that runs, as it goes on later."""
+    return Strand(**state.own(), block=block, position=position)
+
+
+def resume(state: PathState) -> Strand | None:
+    """The first role that may go on is the one that runs; None if there is none."""
+    memory = state.memory
+    ready = [
+        number
+        for number, role in enumerate(state.others)
+        if role.at_join is None and (role.blocked is None or role.blocked[1] != memory.progress)
+    ]
+    ready = [number for number in ready if not _is_ahead(number, ready, state)] + [
+        number for number, role in enumerate(state.others) if role.at_join is not None
+    ]
+    if not ready:
+        return None
+    number = ready[0]
+    role = state.others[number]
+    state.others = (*state.others[:number], *state.others[number + 1 :])
+    vars(state).update(role.own())
+    if role.at_join is not None:
+        state.env.update(role.at_join)
+        state.sides = state.sides[:-1]
+        role.edge = ControlEdge(role.block, tuple((target, target) for target, _ in role.at_join))
+    return role
+
+
+def _is_ahead(number: int, ready: list[int], state: PathState) -> bool:
+    """Whether a role is iterations of an outermost loop ahead of one that may go on: else more and more lie between."""
+    mine = _outermost(state.others[number])
+    theirs = (_outermost(state.others[other]) for other in ready)
+    return mine is not None and any(
+        one is not None and mine[0] == one[0] and mine[1] - one[1] > MOST_AHEAD for one in theirs
+    )
+
+
+def _outermost(role: Strand) -> tuple[Hashable, int] | None:
+    """What the outermost loop's iteration is made of, if its number is not known, and how many are over beside that."""
+    iteration = next(iter(role.iterations.values()), None)
+    if iteration is None:
+        return None
+    if iteration.over >= 0:
+        return None, iteration.over
+    if not isinstance(iteration.value, Form) or not iteration.step:
+        return None
+    return (iteration.value.terms, iteration.step), iteration.value.constant // iteration.step
+
+
+def begin_blocks(state: PathState, numbers: PathNumbers) -> None:
+    """Each block of a cluster begins as a role of its own."""
+    blocks = numbers.blocks
+    for rank in range(1, blocks.count):
+        role = suspend(state.copy(), 0, 0)
+        role.mask, role.given = blocks.members(rank), partial(numbers.given, rank=rank)
+        state.others += (role,)
+    state.mask = blocks.members(0)
+
+
+def part_roles(
+    state: PathState, block: int, join: int | None, other: int, edge: ControlEdge, mask: int
+) -> None:
+    """The threads `other` take `edge` as a role of their own; the state goes on with `mask`."""
+    _begin_anew(state)
+    state.sides = (*state.sides, Parted(join, state.mask, None, roles=True))
+    state.mask = mask
+    role = suspend(state.copy(), block, 0)
+    role.mask, role.edge = other, edge
+    role.acted &= other
+    state.acted &= mask
+    state.others += (role,)
+
+
+def end_role(
+    state: PathState, parted: Parted, at_join: tuple[tuple[int, Value], ...], join: int
+) -> None:
+    """A role has come to the join: all run together if the others are there. Raises NextRoleError."""
+    assert parted.whole is not None and state.mask is not None
+    there = [
+        role for role in state.others if role.at_join is not None and role.sides == state.sides
+    ]
+    masks = [state.mask, *(role.mask or 0 for role in there)]
+    if sum(masks) != parted.whole:
+        role = suspend(state, join, 0)
+        role.at_join = at_join
+        state.others += (role,)
+        raise NextRoleError
+    state.others = tuple(role for role in state.others if role not in there)
+    ends = [dict(at_join), *(dict(role.at_join or ()) for role in there)]
+    for role in there:
+        state.env = {**role.env, **state.env}
+        state.registers.join(role.registers)
+        state.acted |= role.acted
+    for target, _ in at_join:
+        values = [(mask, end.get(target)) for mask, end in zip(masks, ends, strict=True)]
+        state.env[target] = gathered(values, parted.whole)
+    state.sides = state.sides[:-1]
+    state.mask = parted.whole
+
+
+def split_role(state: PathState, value: EachThread, block: int, position: int) -> None:
+    """Threads of a role that do the same to different mbarriers are roles of their own; the first goes on."""
+    assert state.mask is not None
+    _begin_anew(state)
+    first, *rest = value.split(state.mask)
+    if len(rest) >= LARGEST_SPLIT:
+        raise NotFollowedError("lanes-apart")
+    state.mask = first
+    for mask in rest:
+        role = suspend(state.copy(), block, position)
+        role.mask = mask
+        state.others += (role,)
+
+
+def _begin_anew(state: PathState) -> None:
+    """What a role did before its threads part was before what any of them does."""
+    mine = warps_of(state.mask or 0)
+    if not any(warps_of(role.mask or 0) & mine for role in state.others):
+        state.acted = 0
+
+
+def act(state: PathState) -> None:
+    """The role does something: the lanes of a warp are one to the clocks, so only one role of them may."""
+    mask = state.mask or 0
+    state.acted |= mask
+    mine = warps_of(mask)
+    if any(warps_of(role.acted) & mine for role in state.others):
+        raise NotFollowedError("lanes-apart")
+
+
+def deadlock(state: PathState) -> PhaseFault:
+    """Nobody can go on: what one waits for, and where another one does."""
+    memory = state.memory
+    at = {barrier.column: barrier for barrier in memory.mbarriers.values()}
+    waiting = sorted(role.blocked[0] for role in state.others if role.blocked is not None)
+    for one in waiting:
+        running = at[one.column].running
+        if running.arrived >= at[one.column].needs:
+            note = f"{lacks(at[one.column])}: the wait never passes"
+            return PhaseFault("wrong-bytes", running.op, one.op, note)
+    first, *rest = waiting
+    barrier = at[first.column]
+    if not rest:
+        last = barrier.running.op if barrier.running.arrived else barrier.init
+        return PhaseFault("deadlock", first.op, last, f"{lacks(barrier)}, and nobody else goes on")
+    note = f"{lacks(barrier)}, and who may bring the rest waits here: {lacks(at[rest[0].column])} of that"
+    return PhaseFault("deadlock", first.op, rest[0].op, note)
+
+
+# Branches on threads: both sides run, one after the other or beside each other.
+#
+#     scf.if %leader { expect; copy }     first the leader's side, then that of the others
+#     scf.if %consumes { wait full; product; arrive } else { wait empty; copy }      two roles
+#
+# Where only one side does anything to mbarriers or the memory of copies, the sides are followed one
+# after the other with the threads of each; values that they forward differ between threads. So are
+# sides that only arrive and copy, as long as there are no roles: a phase needs the arrivals of both.
+# Else, and where threads may have to wait on a side, each is a role.
+
+
+@dataclass
+class PartedSides:
+    """The branches of one kernel; blocks `acting` do something to what is followed, by these steps, those `beside`
+    more than to arrive and to copy, those that are `waiting` may stop there."""
+
+    flow: Flow
+    acting: dict[int, list[Run]]
+    beside: set[int]
+    waiting: set[int]
+    needed: set[int]
+
+    def __post_init__(self) -> None:
+        self._join_of = cache(partial(join_of, self.flow))
+
+    def part(
+        self, number: int, state: PathState, value: Value, then: ControlEdge, otherwise: ControlEdge
+    ) -> ControlEdge:
+        """Threads part at the end of a block; gives the edge to follow first."""
+        join = self._join_of(number)
+        if isinstance(value, Asked):
+            return self._ask(join, state, value, *(then, otherwise))
+        masks: list[int | None] = [None, None]
+        if isinstance(value, EachThread) and state.mask is not None:
+            masks = [state.mask & value.mask, state.mask & ~value.mask]
+        sides = [(e, m) for e, m in zip((then, otherwise), masks, strict=True) if m != 0]
+        if len(sides) == 1:
+            return sides[0][0]
+        condition = value if isinstance(value, EachThread) else None
+        (first, mask), rest = sides
+        if self._are_roles(join, state, sides):
+            edge, other = rest
+            if mask is None or other is None:
+                raise NotFollowedError("unknown-threads")
+            part_roles(state, number, join, other, edge, mask)
+            return first
+        state.sides = (*state.sides, Parted(join, state.mask, rest, (), condition))
+        state.mask = mask
+        return first
+
+    def _ask(
+        self,
+        join: int | None,
+        state: PathState,
+        asked: Asked,
+        then: ControlEdge,
+        otherwise: ControlEdge,
+    ) -> ControlEdge:
+        """Threads go on where a phase is over, and wait for it else: all of them wait, which those that need not
+        do not notice. Gives the edge to the wait. Raises RefineError where that is not all."""
+        no, yes = (then if answer & 1 else otherwise for answer in asked.values)
+        while yes.target != join and not (yes.assigns or yes.loops):
+            after = self.flow.blocks[yes.target]
+            if after.steps or not isinstance(after.exit, step_graph.Goto):
+                break
+            yes = after.exit.edge
+        steps = [step for n in self._between(no.target, join) for step in self.acting.get(n, ())]
+        if yes.target != join or yes.loops or [step.row.phase for step in steps] != ["wait"]:
+            raise RefineError(apart=frozenset({asked.test}))
+        at_join = tuple((t, state.get(s)) for t, s in yes.assigns if t in self.needed)
+        state.sides = (*state.sides, Parted(join, state.mask, None, at_join, asked))
+        return no
+
+    def _are_roles(
+        self, join: int | None, state: PathState, sides: list[tuple[ControlEdge, int | None]]
+    ) -> bool:
+        """Whether the sides run beside each other: both do something, or one may have to wait."""
+        if join is None or all(self.acts(edge.target, join) for edge, _ in sides):
+            only_arrive = not any(
+                self._comes_to(self.beside, edge.target, join) for edge, _ in sides
+            )
+            if join is not None and only_arrive and state.memory.together:
+                return False
+            if state.memory.together:
+                raise NotFollowedError("specialised")
+            return True
+        return not state.memory.together and any(
+            self._comes_to(self.waiting, edge.target, join) for edge, _ in sides
+        )
+
+    def acts(self, first: int, join: int | None) -> bool:
+        """Whether anything is done on paths from one block to another."""
+        return self._comes_to(self.acting.keys(), first, join)
+
+    def _comes_to(self, blocks: Set[int], first: int, join: int | None) -> bool:
+        return not blocks.isdisjoint(self._between(first, join))
+
+    def _between(self, first: int, join: int | None) -> Set[int]:
+        """The blocks on paths from one up to another one."""
+        inside = reached([first], lambda n: self.flow.after(n) if n != join else ())
+        return inside - {join}
+
+    def joined(self, edge: ControlEdge, state: PathState) -> ControlEdge:
+        """The edge to follow: the other side's where one ends a side, or on from where all join. Raises NextRoleError."""
+        while state.sides and edge.target == state.sides[-1].join:
+            if edge.loops:
+                raise NotFollowedError("specialised")
+            parted = state.sides[-1]
+            if isinstance(parted.condition, Asked):
+                raise RefineError(apart=frozenset({parted.condition.test}))
+            at_join = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
+            if parted.roles:
+                end_role(state, parted, at_join, edge.target)
+            elif parted.rest is None:
+                self._join(parted, at_join, state)
+            else:
+                edge, mask = parted.rest
+                state.sides = (*state.sides[:-1], parted._replace(rest=None, at_join=at_join))
+                state.mask = mask
+                continue
+            # Assigned already: to what is around, the values are those of the targets.
+            edge = ControlEdge(edge.target, tuple((target, target) for target, _ in at_join))
+        return edge
+
+    def _join(
+        self, parted: Parted, at_join: tuple[tuple[int, Value], ...], state: PathState
+    ) -> None:
+        state.sides = state.sides[:-1]
+        state.mask = parted.whole
+        before = dict(parted.at_join)
+        condition = parted.condition if isinstance(parted.condition, EachThread) else None
+        for target, value in at_join:
+            state.env[target] = chosen(condition, before.get(target), value)

@@ -119,8 +119,7 @@ class Knowledge:
         return form
 
     def parts(self, form: Form, by: int) -> tuple[Form, int, int] | None:
-        """A form as `by` times one without constant, plus what is from a least to a largest number;
-        None if that is nothing else than the form, or not bounded."""
+        """A form as `by` times a form without constant, plus what is from low to high; None if that says nothing."""
         if by < 2:
             return None
         large = frozenset((a, c // by) for a, c in form.terms if c % by == 0)
@@ -217,8 +216,7 @@ class Knowledge:
         return None if inner is None else inner // by % modulus
 
     def ask_residue(self, form: Form, by: int) -> None:
-        """The remainder of a number of iterations says how many slots another role is on: it is not kept
-        as an unknown. Raises OpenError."""
+        """A remainder of a number of iterations is not kept as an unknown: it says how many slots apart roles are."""
         if not self.beside_roles or by > MOST_RESIDUES or len(form.terms) != 1:
             return
         ((atom, factor),) = form.terms
@@ -322,8 +320,7 @@ FARTHEST = 128
 
 
 def first_range(atom: Atom) -> Range:
-    """What an atom may be before any condition: sizes and ids are not negative, bits 0 or 1, and a
-    loop's number not below the first one."""
+    """What an atom may be before any condition: sizes, ids and iterations from 0 on, bits 0 or 1."""
     key: Any = atom.key
     match atom.kind:
         case "size" | "carried" | "loop" | "ratio":
@@ -340,8 +337,7 @@ def first_range(atom: Atom) -> Range:
 
 
 def is_made_of(atom: Atom, atoms: set[Atom]) -> bool:
-    """Whether an unknown is named by some others only, and by what ops may give again: ids and sizes
-    of the launch, answers of tests of a phase."""
+    """Whether an unknown is named by some others only, and by ids and sizes of the launch and answers of tests."""
     return all(
         inner in atoms
         or len(atoms_within(inner)) > 1
@@ -452,8 +448,7 @@ def exact_quotient(a: Form, b: Form) -> Form | None:
 
 @lru_cache(maxsize=1 << 14)
 def moved(form: Form, atom: Atom, by: int) -> Form | None:
-    """A form in which an unknown means what it was `by` less: n - k is n - k + 1 an iteration later.
-    None if that is no sum of products."""
+    """A form after an unknown grew by `by`: n - k is then n - k + by. None if that is no sum of products."""
     before = forms.add(forms.of_atom(atom), Form(-by))
     made: Form = Form(form.constant)
     for term, coefficient in form.terms:
@@ -472,8 +467,7 @@ def moved(form: Form, atom: Atom, by: int) -> Form | None:
 
 @lru_cache(maxsize=1 << 14)
 def atoms_within(atom: Atom) -> frozenset[Atom]:
-    """An atom, and those that it is named by: the operands of an operator, or of an op of which
-    nothing else is known."""
+    """An atom, and those that it is named by: the operands of its operator, or of an op of no known meaning."""
     found = {atom}
     parts = [atom.key]
     while parts:

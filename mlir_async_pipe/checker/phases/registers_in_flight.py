@@ -30,7 +30,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, type_text
+from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, terminator, type_text
 from mlir_async_pipe.checker.phase_faults import PhaseFault
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -340,7 +340,8 @@ def _part(run: Run, number: Callable[[Run], int]) -> Plan | None:
     if not inserts:
         # Who uses the register has to wait for the product; here, if nobody in the block does.
         users = [use.owner for use in run.op.results[0].uses]
-        here, stays = not users or any(map(_ends_block, users)), stays_in_place(run.op.results[0])
+        ends_block = any(terminator(op.operation.block) == op.operation for op in users)
+        here, stays = not users or ends_block, stays_in_place(run.op.results[0])
 
         def take(registers: Registers, mask: int | None) -> None:
             registers.members[result] = operands[0], sums
@@ -370,11 +371,6 @@ def _part(run: Run, number: Callable[[Run], int]) -> Plan | None:
         registers.touch(result, sums, Held(own, None, _those(mask), WRITTEN))
 
     return put
-
-
-def _ends_block(op: Operation) -> bool:
-    block = op.operation.block
-    return block.operations[len(block.operations) - 1].operation == op.operation
 
 
 def _depth(value: Any) -> int:

@@ -51,8 +51,7 @@ class RingMoves:
         return area.low + (self.slots - 1) * area.stride + area.used
 
     def place(self, root: int, low: int, high: int, by: int) -> tuple[int, int]:
-        """Where bytes are `by` tiles later, and whether the parity there flips. Raises NotFollowedError
-        where they are in several slots."""
+        """Where bytes are `by` tiles later, and whether the parity flips. Raises NotFollowedError if in several slots."""
         for area in self.areas.get(root, ()):
             if high <= area.low or low >= self._end(area):
                 continue
@@ -94,8 +93,7 @@ class RingMoves:
     # Steps --------------------------------------------------------------------------------
 
     def check(self, calls: Sequence[list[Call]]) -> None:
-        """What a step does is the same for each beginning, moved; `calls` has one for each, or one for
-        all. Raises RefineError or NotFollowedError."""
+        """Raises RefineError or NotFollowedError unless a step does the same for each beginning, moved; one of `calls` for each."""
         for by in range(self.period):
             there = calls[by % len(calls)]
             if [self._moved(call, by) for call in calls[0]] != there:

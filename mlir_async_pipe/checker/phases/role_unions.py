@@ -207,8 +207,7 @@ def _levels(memory: BlockMemory) -> list[Levels]:
 
 
 def unite(memory: BlockMemory, done: Done, other: BlockMemory) -> None:
-    """Make a memory one in which all was `done`, as it is in this or another one of its shape, and nobody knows of
-    more."""
+    """Make a memory one in which all was `done`, as in this or another one of its shape, and nobody knows of more."""
     _with_those_of(memory, other)
     clocks = memory.clocks
     by_class = dict.fromkeys(clocks.ticks, 0)

@@ -23,19 +23,10 @@ from mlir_async_pipe.checker.carried_slots import CarriedNumbers
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.partings import is_barrier
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
+from mlir_async_pipe.checker.phases import byte_places
 from mlir_async_pipe.checker.phases.amounts import EACH
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
-from mlir_async_pipe.checker.phases.byte_places import (
-    BEGINNING,
-    EachRotation,
-    Value,
-    for_each,
-    is_made_of,
-    of_each,
-    rotated,
-    settled,
-    value_at,
-)
+from mlir_async_pipe.checker.phases.byte_places import BEGINNING, EachRotation, Value, settled
 from mlir_async_pipe.checker.phases.path_numbers import Evaluation, PathNumbers
 from mlir_async_pipe.checker.phases.path_state import TRIP, Effect, PathState, RoleState, Spot
 from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS
@@ -91,7 +82,7 @@ class Rotations:
         for kind, loop in edge.loops:
             for target, sequence in self.starts.get(loop, {}).items() if kind == "enter" else ():
                 if state.env.get(target) == sequence[0]:
-                    state.env[target] = of_each((BEGINNING,), sequence, self.period)
+                    state.env[target] = byte_places.of_each((BEGINNING,), sequence, self.period)
                     state.memory.moves = self.moves
 
     def rule(self, run: Run, rule: Evaluation) -> Evaluation:
@@ -107,7 +98,7 @@ class Rotations:
                 return self._by_residues(rule, spot)
             if values in found:
                 return found[values]
-            made = for_each(lambda each: rule(_as_of(spot, run.operands, each)), values)
+            made = byte_places.for_each(lambda each: rule(_as_of(spot, run.operands, each)), values)
             if all(map(_says_all, values)):
                 found[values] = made
             return made
@@ -130,11 +121,10 @@ class Rotations:
                 rule(replace(spot, known=spot.known.supposing(atom, residue, self.period)))
                 for residue in range(self.period)
             ]
-            return of_each((forms.of_atom(atom),), tuple(made), self.period)
+            return byte_places.of_each((forms.of_atom(atom),), tuple(made), self.period)
 
     def effect(self, run: Run, effect: Effect) -> Effect:
-        """What an op does for beginning 0, if it does the same for all others. Raises NotFollowedError, or
-        RefineError where that shows that something is a ring."""
+        """What an op does for beginning 0, if all others do the same. Raises NotFollowedError, or RefineError for new rings."""
         reads, number, meets = self.numbers.effects.reads(run), id(run), is_barrier(run)
         named = run.row.meeting is not None
 
@@ -162,7 +152,9 @@ class Rotations:
 
     @staticmethod
     def _beginning(spot: Spot, numbers: Iterable[int], values: Iterable[Value], at: int) -> Spot:
-        return _as_of(spot, numbers, [value_at(value, {BEGINNING: at}) for value in values])
+        return _as_of(
+            spot, numbers, [byte_places.value_at(value, {BEGINNING: at}) for value in values]
+        )
 
     # States -------------------------------------------------------------------------------
 
@@ -177,7 +169,7 @@ class Rotations:
         by = self._first(state)
         if not by:
             return
-        state.rewrite(lambda value: rotated(value, by))
+        state.rewrite(lambda value: byte_places.rotated(value, by))
         self.moves.rotate(memory, by)
 
     def _count(self, state: PathState) -> None:
@@ -191,20 +183,17 @@ class Rotations:
             if atom in counting and self.asked:
                 state.count_from(atom, residues[atom][0], self.asked)
             each = (value for value in state.values() if isinstance(value, EachRotation))
-            if atom not in counting or any(is_made_of(value, atom) for value in each):
+            if atom not in counting or any(byte_places.is_made_of(value, atom) for value in each):
                 del residues[atom]
 
     @staticmethod
     def _first(state: PathState) -> int | None:
         """Which beginning has come to the first slot, as the first role sees it that knows."""
         strands: list[RoleState] = sorted(state.strands(), key=lambda one: one.mask or 0)
-        for strand in strands:
-            for _, value in sorted(strand.env.items(), key=lambda each: each[0]):
-                if isinstance(value, EachRotation) and value.indices == (BEGINNING,):
-                    first = _least_rotation(value.values)
-                    if first is not None:
-                        return first
-        return None
+        values = [strand.env[number] for strand in strands for number in sorted(strand.env)]
+        rings = [v for v in values if isinstance(v, EachRotation) and v.indices == (BEGINNING,)]
+        firsts = (_least_rotation(ring.values) for ring in rings)
+        return next((first for first in firsts if first is not None), None)
 
 
 def _settled(spot: Spot, numbers: Sequence[int]) -> tuple[Spot, tuple[Value, ...]]:

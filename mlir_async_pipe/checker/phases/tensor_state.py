@@ -99,8 +99,7 @@ def _quarters_of(mask: int) -> set[int]:
 
 
 class Core(NamedTuple):
-    """The tensor core of a thread: its columns among the clocks, of what products read and of where they
-    add up."""
+    """The tensor core of a thread: its columns among the clocks, of what products read and of where they add up."""
 
     reads: int
     sums: int

@@ -280,8 +280,7 @@ _BY_CHIP = {
 
 
 def costs_of(target: Target | None) -> CostModel:
-    """The table of a target; without one that of sm_80, which stands for NVIDIA's chips without one of
-    their own."""
+    """The table of a target; that of sm_80 without one, and for NVIDIA's chips that have none of their own."""
     if target is None:
         return _NVIDIA
     return _BY_CHIP.get(target.chip.name, _BY_LOWERING[target.lowering])

@@ -49,14 +49,8 @@ from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, is_induction_variable, memoised
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.numbers import NUMBERS, evaluate_more
-from mlir_async_pipe.facts.values.thread_numbers import (
-    ids_of,
-    linear_thread,
-    points_of,
-    steps_of_access,
-    thread_ids,
-)
+from mlir_async_pipe.facts.values.numbers import NUMBERS
+from mlir_async_pipe.facts.values.thread_numbers import Points, linear_thread, steps_of_access
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.vocabulary import Access, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size
@@ -199,9 +193,7 @@ class WarpTraffic:
         self._numbers = Arithmetic(block)
         self._uniformity = Uniformity()
         if block is not None:
-            threads = thread_ids(np.arange(prod(block)), block)
-            everywhere = np.ones(prod(block), dtype=bool)
-            self._threads = _Enumeration(threads, everywhere, ids_of(threads, block, chip.lanes))
+            self._threads = _Enumeration.of_threads(block, chip.lanes)
 
     def of(self, access: Access) -> Traffic | Unknown | None:
         """None for what lanes do not ask for: tensor copies, products, private memory."""
@@ -300,8 +292,7 @@ class WarpTraffic:
         return size, width
 
     def _warps(self, lanes: _Lanes, unit: int) -> Iterator[tuple[Array, Array, Array]]:
-        """Addresses, active lanes and rows of each warp that differs from the others by more than whole
-        units of bytes for all of its lanes."""
+        """Addresses, active lanes and rows of each warp that differs from the others by more than whole units."""
         width = self.chip.lanes
         threads, points = lanes.bytes.shape
         missing = -threads % width
@@ -332,12 +323,10 @@ class WarpTraffic:
         except _NotKnown:
             # Iterations of counted loops are numbers, too.
             top = enclosing(access.op, KERNEL_OPS)
-            points = top and points_of(access.op, top, self._block, self.chip.lanes)
-            if not points or not points.leaves:
+            points = top and _Enumeration.of_loops(access.op, top, self._block, self.chip.lanes)
+            if not points or not points.known:
                 raise
-        ids = ids_of(points.threads, self._block, self.chip.lanes)
-        given = _Enumeration(points.threads, points.runs, ids, dict(points.leaves))
-        return self._lanes_at(access, size, given)
+        return self._lanes_at(access, size, points)
 
     def _lanes_at(self, access: Access, size: int, points: _Enumeration) -> _Lanes:
         assert self._block is not None
@@ -451,18 +440,8 @@ _EQUAL = (0, 1)
 
 
 @dataclass
-class _Enumeration:
-    """All threads of a block, and counters of loops, each along an axis of its own; `runs` at which of these
-    points an iteration runs. `known` has the numbers of counters, and of what was asked."""
-
-    threads: dict[int, Array]
-    runs: Array
-    ids: Callable[[Value], Array | None]
-    known: dict[Value, Array | None] = field(default_factory=dict)
+class _Enumeration(Points):
     sums: dict[Value, _Sum | None] = field(default_factory=dict)
-
-    def evaluate(self, value: Value) -> Array | None:
-        return evaluate_more(value, self.known, self.ids)
 
 
 def _lie_side_by_side(access: Access) -> bool:

@@ -23,8 +23,7 @@ def predecessors(nodes: Iterable[N], after: After[N]) -> dict[N, list[N]]:
 
 
 def walked(starts: Iterable[N], after: After[N]) -> Iterator[N]:
-    """The starts and all nodes that can be reached from them, nearest first, each once; what is
-    after a node is asked for when the next one is."""
+    """The starts and all that can be reached, nearest first, each once; `after` is asked when the next is."""
     found = dict.fromkeys(starts)
     work = list(found)
     for node in work:
@@ -40,8 +39,7 @@ def reached(starts: Iterable[N], after: After[N]) -> set[N]:
 
 
 def computed(node: N, known: dict[N, T], needs: After[N], find: Callable[[N], T]) -> T:
-    """What `find` gives of a node, after all that it needs is `known`; without recursion, since chains may have
-    10^5 ops."""
+    """What `find` gives of a node, after all that it needs is `known`; no recursion: chains may have 10^5 ops."""
     pending = [] if node in known else [node]
     while pending:
         current = pending[-1]
@@ -100,8 +98,7 @@ def loop_body(header: N, sources: Iterable[N], before: After[N]) -> set[N]:
 
 
 def components(nodes: Iterable[N], after: After[N]) -> dict[N, N]:
-    """One node for each strongly connected component, by its members, a component after all that
-    lead to it (Kosaraju, Sharir)."""
+    """A node for each strongly connected component, by its members, after all that lead to it (Kosaraju, Sharir)."""
     nodes = list(nodes)
     before = predecessors(nodes, after)
     component: dict[N, N] = {}

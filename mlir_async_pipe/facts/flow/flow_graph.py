@@ -102,8 +102,7 @@ class Item:
 
 @dataclass(eq=False, slots=True)
 class Edge:
-    """One successor of a block. `values` maps argument numbers of `target` to the token
-    values that they get. `truth` is what the node's condition must be (None: free)."""
+    """One successor of a block: token `values` by argument of `target`, and the node's condition if that decides."""
 
     target: Node
     number: int
@@ -176,8 +175,7 @@ def item_with_frames(op: Operation, position: int = 0) -> Item:
 
 
 def connect(frame: Frame, nodes: Mapping[Any, Node], end_of: Callable[[Node], Any]) -> None:
-    """Fill in the successors of the blocks of a frame, and which of them control leaves; `nodes`
-    are found by their blocks, `end_of` gives the last op of one."""
+    """Fill in the successors of a frame's blocks, and which of them control leaves; `end_of` gives a block's last op."""
     for node in frame.nodes:
         op = end_of(node)
         name = op.name
@@ -192,8 +190,7 @@ def connect(frame: Frame, nodes: Mapping[Any, Node], end_of: Callable[[Node], An
 
 
 def passed(end: Any, edges: int) -> tuple[Any, list[range | None]]:
-    """The operands of a block's terminator, and the numbers of those that each of its `edges`
-    passes on, None if that is not known."""
+    """The operands of a block's terminator, and the numbers that each of its `edges` passes on, None if not known."""
     row = BRANCH_ROWS.get(end.name)
     return end.operands, [None] * edges if row is None else [*row.operands(end)]
 
@@ -447,8 +444,7 @@ class FlowGraph:
         return self._endless
 
     def take_apart(self) -> None:
-        """Let go of all items and blocks, which point at each other: else the collector would
-        have to walk all of them to free them."""
+        """Let go of all items and blocks, which point at each other: the collector would have to walk them all."""
         for frame in self.frames:
             for node in frame.nodes:
                 node.items, node.edges = [], ()

@@ -135,8 +135,7 @@ UNKNOWN = Origins()
 
 
 def origins(value: Value) -> Origins:
-    """What `value` may come from in one step; `UNKNOWN` where it is made, or by what is known of
-    no row."""
+    """What `value` may come from in one step; `UNKNOWN` where it is made, or by an op without a row."""
     op = defining_op(value)
     if op is None:
         return _of_argument(value)
@@ -247,8 +246,7 @@ class Varying:
 
 
 def _nests(entry: Block) -> dict[Block, Nest]:
-    """The loops around each block that can be reached, in an order in which a block comes after
-    those that dominate it."""
+    """The loops around each block that can be reached, a block after those that dominate it."""
 
     def after(block: Block) -> list[Block]:
         return list(terminator(block).successors)

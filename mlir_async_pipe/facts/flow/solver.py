@@ -83,8 +83,7 @@ class Semiring(ABC, Generic[T]):
         return self.then(worth, self.forward(sources))
 
     def along(self, edge: Edge) -> dict[int, int]:
-        """What the values take that an edge forwards; with a `take` that forgets the others, all
-        that are read after it."""
+        """What the values take that an edge forwards; if `take` forgets the others, all that are read after it."""
         return {edge.target.arguments[place]: value for place, value in edge.values.items()}
 
     def is_apart(self, item: Item) -> bool:
@@ -273,8 +272,7 @@ class Solver(Generic[T]):
 
 
 class ItemLayout:
-    """`of` maps each block to those of the items that stand in it, or contain one, in order;
-    `roots` are the functions that hold them."""
+    """`of`: by block the items that stand in it, or contain one, in order; `roots`: the functions that hold them."""
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.of: dict[Node, list[Item]] = {}

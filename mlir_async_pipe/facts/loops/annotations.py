@@ -277,8 +277,7 @@ def _conflict(
 
 
 def check_num_stages(number: int, loop: Operation) -> None:
-    """Raise InputError (num-stages-too-small) for fewer stages than one, (bad-annotation) for a number
-    that no attribute holds."""
+    """Raise InputError: num-stages-too-small below 1, bad-annotation for what no attribute holds."""
     if number >= 1 << 63:
         raise InputError(
             f"'{NUM_STAGES}' is {number}, expected a whole number of 64 bits",
@@ -359,8 +358,7 @@ def latency_of(op: Operation) -> int | None:
 
 
 def parts_of(loop: Operation) -> tuple[tuple[int, int], ...]:
-    """(stage, order) of the prologue, kernel and epilogue of a loop inside a pipelined one;
-    () if it is in none."""
+    """(stage, order) of the three parts of a loop inside a pipelined one; () if it is in none."""
     stages, orders = _integers(loop, PART_STAGES), _integers(loop, PART_ORDERS)
     if stages is None or orders is None:
         return ()

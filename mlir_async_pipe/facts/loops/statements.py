@@ -110,8 +110,7 @@ class BodyTable:
         return [user for value in self.results[op] for user in self.users[value]]
 
     def follows_induction(self, op: int, closed: Collection[int]) -> bool:
-        """Whether an op uses nothing of the body but the induction variable and what ops of `closed`
-        make."""
+        """Whether an op uses nothing of the body but the induction variable and what ops of `closed` make."""
         return all(value == 0 or self.maker[value] in closed for value in self.used[op])
 
     def chain(self, value: int) -> tuple[int, int] | None:
@@ -213,8 +212,7 @@ def synchronisation_in(op: Operation) -> Operation | None:
 
 
 def barriers_of(body: Body) -> list[Operation]:
-    """The barriers of a body, and its statements that are one, or hold one which runs in every
-    thread that runs the statement."""
+    """The barriers of a body, and its statements that hold one which all threads that run them meet."""
     holders = [s.op for s in body.statements if _must_meet_barrier(s.op)]
     return [*filter(is_barrier, body.synchronisation), *holders]
 
@@ -258,8 +256,7 @@ def with_producers(body: Body, chosen: set[int]) -> set[int]:
 
 
 def value_producers(op: Operation, by_op: dict[Operation, int], seen: set[Value]) -> set[int]:
-    """The statements (`by_op`: op to number) whose values an op uses, through pure ops; values in
-    `seen` were followed before."""
+    """The statements (`by_op`) whose values an op uses, through pure ops; values in `seen` were followed before."""
     producers: set[int] = set()
     pending = list(captured(op))
     while pending:
@@ -360,17 +357,10 @@ def copies_of(body: Body) -> Copies:
             or all(in_scope(op) for op in walk(s.op) if len(op.regions))
         )
     }
-    while True:
-        # The other half stands in a statement that does something else too.
-        torn = {
-            holder[op]
-            for pair in pairs
-            if not {holder[op] for op in pair} <= copying
-            for op in pair
-        } & copying
-        if not torn:
-            break
-        copying -= torn
+    both_halves = [{holder[op] for op in pair} for pair in pairs]
+    # The other half stands in a statement that does something else too.
+    while torn := [h & copying for h in both_halves if h & copying and not h <= copying]:
+        copying.difference_update(*torn)
     return Copies(
         [s for s in body.statements if s.number in copying],
         tuple(pair for pair in pairs if holder[pair[0]] in copying),
@@ -420,8 +410,7 @@ def reads_global(op: Operation) -> bool:
 
 
 def copied_load(store: Operation) -> Operation | None:
-    """The load from global memory whose value, and nothing else, a store writes to workgroup
-    memory; None if that is not what `store` does."""
+    """The load from global memory whose value alone a store writes to workgroup memory; None if it does not."""
     if not fills_workgroup(store) or not store.operands:
         return None
     source = _stored_load(store)

@@ -427,8 +427,7 @@ def in_flight(products: Products, asked: int | None, loop: Operation) -> int:
 
 
 def wait_attribute(op: Operation) -> str | None:
-    """The attribute that holds how many groups of products a wait leaves in flight, None for an
-    op that waits for none."""
+    """The attribute that says how many groups of products a wait leaves in flight; None if it waits for none."""
     if op.name == WARPGROUP_MMA:
         return PRODUCTS_LEFT
     row = row_of(op)

@@ -65,8 +65,7 @@ def element_bytes(memory: Value) -> int:
 
 
 def value_alignment(memory: Value, numbers: Arithmetic, assumed: int = 1) -> int:
-    """Bytes that divide the address of the first element of a memref, or the pointer to a global; `assumed` as
-    in `access_alignment`."""
+    """Bytes that divide the address of a memref's first element, or of a global; `assumed` as in `access_alignment`."""
     op = defining_op(memory)
     if as_kind(ir.MemRefType, memory.type) is None:
         return global_alignment(op) if op is not None and op.name == "llvm.mlir.addressof" else 1

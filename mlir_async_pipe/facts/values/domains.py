@@ -27,19 +27,8 @@ from mlir_async_pipe.facts.values.integer_ops import (
     bits_of_text,
     integer_constant,
 )
-from mlir_async_pipe.vocabulary.operator_table import (
-    CEILING_DIVISION,
-    DIFFERENCE,
-    FLAGS_AS_PROPERTY,
-    FLOOR_DIVISION,
-    LARGEST,
-    LEAST,
-    MODULUS,
-    OPERATORS,
-    PRODUCT,
-    SUM,
-    Operator,
-)
+from mlir_async_pipe.vocabulary import operator_table
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, PRODUCT, SUM, Operator
 
 # The ops of the affine dialect as the operators that they are made of.
 #
@@ -81,9 +70,9 @@ def _read(expression: Any, dimensions: int) -> Expression:
 _BINARY: tuple[tuple[Callable[[], Any], Operator], ...] = (
     (lambda: ir.AffineAddExpr, SUM),
     (lambda: ir.AffineMulExpr, PRODUCT),
-    (lambda: ir.AffineModExpr, MODULUS),
-    (lambda: ir.AffineFloorDivExpr, FLOOR_DIVISION),
-    (lambda: ir.AffineCeilDivExpr, CEILING_DIVISION),
+    (lambda: ir.AffineModExpr, operator_table.MODULUS),
+    (lambda: ir.AffineFloorDivExpr, operator_table.FLOOR_DIVISION),
+    (lambda: ir.AffineCeilDivExpr, operator_table.CEILING_DIVISION),
 )
 
 
@@ -179,7 +168,7 @@ def _promised(op: Any) -> tuple[Operator, bool, bool]:
         row = row._replace(sign="s")
     if "overflowFlags" in attributes:
         flags = type_text(attributes["overflowFlags"])
-    elif op.name in FLAGS_AS_PROPERTY:
+    elif op.name in operator_table.FLAGS_AS_PROPERTY:
         found = _FLAGS.match(printed(op))
         flags = found[1] if found else ""
     else:
@@ -189,12 +178,12 @@ def _promised(op: Any) -> tuple[Operator, bool, bool]:
 
 def is_sum_or_product(name: str) -> bool:
     """Whether ops called `name` compute sums, differences or products, which wrap unless they say otherwise."""
-    return OPERATORS.get(name) in (SUM, DIFFERENCE, PRODUCT)
+    return OPERATORS.get(name) in (SUM, operator_table.DIFFERENCE, PRODUCT)
 
 
 def set_no_wrap(op: Any) -> None:
     """Let an op say that its result fits, as a signed number."""
-    kind = "llvm.overflow" if op.name in FLAGS_AS_PROPERTY else "arith.overflow"
+    kind = "llvm.overflow" if op.name in operator_table.FLAGS_AS_PROPERTY else "arith.overflow"
     op.attributes["overflowFlags"] = ir.Attribute.parse(f"#{kind}<nsw>", op.context)
 
 
@@ -276,11 +265,11 @@ class Domain(ABC, Generic[T, K]):
 
     def apply_least(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """affine.min: the smallest result of a map."""
-        return self._extreme(op, LEAST, v, known)
+        return self._extreme(op, operator_table.LEAST, v, known)
 
     def apply_largest(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """affine.max: the largest result of a map."""
-        return self._extreme(op, LARGEST, v, known)
+        return self._extreme(op, operator_table.LARGEST, v, known)
 
     def join(self, op: Typed, v: list[T], known: K, /) -> T | None:
         """affine.linearize_index."""
@@ -294,10 +283,12 @@ class Domain(ABC, Generic[T, K]):
 
     def part(self, op: Typed, part: SplitPart, v: list[T], known: K, /) -> T | None:
         """One result of affine.delinearize_index."""
-        found = self._binary(op, FLOOR_DIVISION, v[0], self.constant(part.stride), known)
+        found = self._binary(
+            op, operator_table.FLOOR_DIVISION, v[0], self.constant(part.stride), known
+        )
         if part.modulus is None:
             return found
-        return self._binary(op, MODULUS, found, self.constant(part.modulus), known)
+        return self._binary(op, operator_table.MODULUS, found, self.constant(part.modulus), known)
 
     def _expression(self, op: Typed, tree: Expression, v: list[T], known: K) -> T | None:
         if isinstance(tree, int):

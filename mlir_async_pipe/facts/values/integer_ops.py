@@ -133,8 +133,7 @@ class IntegerWriter(OpWriter):
                 self._known[-1][("constant", number, value.type)] = value
 
     def constant(self, number: int, kind: Any = None) -> Value:
-        """An arith.constant of an integer type (index, if none is given), modulo 2^bits:
-        120 + 3 * 50 as i8 is 14, what the ops that are folded here would compute."""
+        """An arith.constant of an integer type (index by default), modulo 2^bits: 120 + 3 * 50 as i8 is 14."""
         kind = self.index if kind is None else kind
         if kind not in self._bits:
             self._bits[kind] = bits_of(kind)
@@ -186,8 +185,7 @@ class IntegerWriter(OpWriter):
         commutes: bool = False,
         unsigned: bool = False,
     ) -> Value:
-        """An op of two operands, or what it is known to give: a number (of `unsigned` ops where
-        it is the same read either way), or the operand that is not `neutral`."""
+        """An op of two operands, or the number that it gives (`unsigned`: if that is the same), or what is not `neutral`."""
         x, y = self._numbers(a, b)
         if y is not None and y == neutral:
             return a

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value, defining_op
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.domains import Domain, SplitPart, Typed
 from mlir_async_pipe.facts.values.integer_ops import (
     INDEX_BITS,
@@ -23,25 +24,7 @@ from mlir_async_pipe.facts.values.integer_ops import (
     is_size,
     memoised,
 )
-from mlir_async_pipe.facts.values.sums import (
-    ANYTHING,
-    Form,
-    Interval,
-    add,
-    added,
-    common_bits,
-    either,
-    either_bits,
-    interval_of,
-    larger,
-    least,
-    of_symbol,
-    product,
-    scale,
-    scaled,
-    smaller,
-    subtract,
-)
+from mlir_async_pipe.facts.values.sums import ANYTHING, Form, Interval
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
@@ -68,7 +51,7 @@ class Arithmetic:
 
     def linear(self, value: Value) -> Linear:
         return memoised(
-            value, self._linear, lambda v, get: LINEAR_FORMS.of(v, get, self) or of_symbol(v)
+            value, self._linear, lambda v, get: LINEAR_FORMS.of(v, get, self) or sums.of_symbol(v)
         )
 
     def wrapped(self, value: Value) -> Linear:
@@ -89,8 +72,7 @@ class Arithmetic:
         return known[value]
 
     def remainder(self, value: Value) -> tuple[Linear, int] | None:
-        """(f, V) if the value is f mod V: a remainder of what is not negative, or a mask for a
-        power of two."""
+        """(f, V) if the value is f mod V: a remainder of what is not negative, or a mask for a power of two."""
         op = defining_op(value)
         while op is not None and is_operator(op.name, "cast"):
             source = op.operands[0]
@@ -117,7 +99,7 @@ class Arithmetic:
 
     def range_of(self, form: Linear) -> Interval:
         """An interval that holds the linear form."""
-        return interval_of(form, self.value_range)
+        return sums.interval_of(form, self.value_range)
 
 
 class LinearForms(Domain[Linear, Arithmetic]):
@@ -135,21 +117,21 @@ class LinearForms(Domain[Linear, Arithmetic]):
         return form if fits(known.range_of(form), op.bits) else None
 
     def add(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
-        return add(v[0], v[1])
+        return sums.add(v[0], v[1])
 
     def sub(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear:
-        return subtract(v[0], v[1])
+        return sums.subtract(v[0], v[1])
 
     def mul(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         if not v[1].terms:
-            return scale(v[0], v[1].constant)
-        return None if v[0].terms else scale(v[1], v[0].constant)
+            return sums.scale(v[0], v[1].constant)
+        return None if v[0].terms else sums.scale(v[1], v[0].constant)
 
     def shl(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         shift = v[1].constant
         if v[1].terms or not 0 <= shift < min(op.given, INDEX_BITS - 1):
             return None
-        return scale(v[0], 1 << shift)
+        return sums.scale(v[0], 1 << shift)
 
     def div(self, op: Typed, v: list[Linear], known: Arithmetic) -> Linear | None:
         """A quotient by a constant that divides every part, whatever is rounded."""
@@ -192,14 +174,13 @@ def _parts(form: Linear) -> list[int]:
 def _form_read(op: Typed, form: Linear, known: Arithmetic) -> Linear | None:
     """What an op reads of a form by its sign; None if that is another number."""
     if op.row.sign == "s":
-        return scale(form, -1) if op.given == 1 else form
+        return sums.scale(form, -1) if op.given == 1 else form
     low, _ = known.range_of(form)
     return form if low is not None and low >= 0 else None
 
 
 def _stays_small(op: Typed, v: list[Linear], known: Arithmetic) -> bool:
-    """Whether a result that fits as an unsigned number is below its signed end too: the
-    difference of numbers that are not negative is."""
+    """Whether a result that fits as an unsigned number is below its signed end too, as a difference from 0 on is."""
     lows = [known.range_of(form)[0] for form in v]
     return op.row.method == "sub" and all(low is not None and low >= 0 for low in lows)
 
@@ -214,8 +195,7 @@ def _stays_small(op: Typed, v: list[Linear], known: Arithmetic) -> bool:
 
 
 def fits(interval: Interval, bits: int) -> bool:
-    """Whether all numbers of an interval are numbers of a type: for 64 bits those are that
-    nothing bounds, sizes and what is made of them."""
+    """Whether all numbers of an interval are of a type; of 64 bits those without an end, sizes and their like, are."""
     low, high = interval
     if bits < INDEX_BITS and (low is None or high is None):
         return False
@@ -245,13 +225,13 @@ class Ranges(Domain[Interval, None]):
         return stored(self.exact(op, v), op.bits)
 
     def add(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        return added(v[0], v[1])
+        return sums.added(v[0], v[1])
 
     def sub(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        return added(v[0], scaled(v[1], -1))
+        return sums.added(v[0], sums.scaled(v[1], -1))
 
     def mul(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        return product(v[0], v[1])
+        return sums.product(v[0], v[1])
 
     def div(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """Of a divisor above 0: each rounding grows with the dividend."""
@@ -273,19 +253,19 @@ class Ranges(Domain[Interval, None]):
             return ANYTHING
         most = None if d is None else d - 1
         if a is not None and a >= 0:
-            return 0, least(b, most)
+            return 0, sums.least(b, most)
         if op.row.rounding == "down":
             return 0, most
-        low, _ = larger((a, None), scaled((None, most), -1))
-        return low, 0 if b is not None and b <= 0 else least(b, most)
+        low, _ = sums.larger((a, None), sums.scaled((None, most), -1))
+        return low, 0 if b is not None and b <= 0 else sums.least(b, most)
 
     def and_(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """No larger than an operand that is not negative."""
-        return common_bits(v[0], v[1])
+        return sums.common_bits(v[0], v[1])
 
     def or_(self, op: Typed, v: list[Interval], known: None) -> Interval:
         """No longer than the longer operand."""
-        return either_bits(v[0], v[1])
+        return sums.either_bits(v[0], v[1])
 
     xor = or_
 
@@ -296,13 +276,13 @@ class Ranges(Domain[Interval, None]):
         return _shifted(op, _read(op, v[0]), v[1], lambda x, y: x >> y)
 
     def min(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        return _as_bit(op, smaller(*(_read(op, interval) for interval in v)))
+        return _as_bit(op, sums.smaller(*(_read(op, interval) for interval in v)))
 
     def max(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        return _as_bit(op, larger(*(_read(op, interval) for interval in v)))
+        return _as_bit(op, sums.larger(*(_read(op, interval) for interval in v)))
 
     def select(self, op: Typed, v: list[Interval], known: None) -> Interval:
-        return either(v[1], v[2])
+        return sums.either(v[1], v[2])
 
     def cmp(self, op: Typed, v: list[Interval], known: None) -> Interval:
         return 0, 1
@@ -316,7 +296,7 @@ class Ranges(Domain[Interval, None]):
         found = super().part(op, part, v, known) or ANYTHING
         if part.bound is None:
             return found
-        return max(found[0] or 0, 0), least(found[1], part.bound - 1)
+        return max(found[0] or 0, 0), sums.least(found[1], part.bound - 1)
 
 
 RANGES = Ranges()
@@ -332,12 +312,12 @@ def _read(op: Typed, interval: Interval) -> Interval:
     """What an op reads of numbers in an interval: by its sign, -1 or 0 of a signed bit."""
     if op.row.sign == "u":
         return as_unsigned(interval, op.given)
-    return scaled(interval, -1) if op.given == 1 else interval
+    return sums.scaled(interval, -1) if op.given == 1 else interval
 
 
 def _as_bit(op: Typed, interval: Interval) -> Interval:
     """The number that stands for a signed bit."""
-    return scaled(interval, -1) if op.given == 1 and op.row.sign == "s" else interval
+    return sums.scaled(interval, -1) if op.given == 1 and op.row.sign == "s" else interval
 
 
 def _shifted(

@@ -199,8 +199,7 @@ def root_of(memory: Value) -> Root:
 
 
 def viewed_memref(op: Operation) -> Value | None:
-    """The memref to whose allocation an op makes a pointer, without any arithmetic: from its
-    address as a number, or from the descriptor that a conversion stands for."""
+    """The memref to whose allocation an op makes a pointer, from its address or its descriptor, without arithmetic."""
     if op.name not in ADDRESSES_IN:
         return None
     source = defining_op(op.operands[0])
@@ -438,8 +437,7 @@ def uses_of_memory(memory: Value) -> Iterator[tuple[Any, list[Value] | None]]:
 
 
 def _names_of_operand(user: Any, number: int) -> list[Value] | None:
-    """What else names the memory that an operand names: results, the argument of a callee. None where the op may
-    tell others."""
+    """What else names an operand's memory: results, a callee's argument. None where the op may tell others."""
     op = user.operation
     callee = followed_callee(op)
     if callee is not None:
@@ -457,8 +455,7 @@ _HOLDS_ADDRESSES = re.compile(r"memref<|ptr")
 
 
 def windows(function: Operation) -> list[Root]:
-    """The windows that a function makes, one for each view; one of unknown place for whatever else
-    uses dynamic memory."""
+    """The windows that a function makes, one a view; one of unknown place for other uses of dynamic memory."""
     found = []
     for op in walk(function):
         if op.name == "memref.view" or (
@@ -517,8 +514,7 @@ def is_pointer(value: Value) -> bool:
 
 
 def from_the_start(pointer: Value, arithmetic: Arithmetic) -> tuple[Any, Linear] | None:
-    """What a pointer starts from (a value, or the name of a global) and the bytes to it; None if
-    they are not known."""
+    """What a pointer starts from (a value, or a global's name) and the bytes to it; None if they are not known."""
     offset: Linear = ZERO
     while (op := defining_op(pointer)) is not None:
         name = global_name(op)
@@ -551,8 +547,7 @@ def _counted_address(op: Operation, arithmetic: Arithmetic) -> tuple[Value, Line
 
 
 def constant_bytes(pointer: Value, arithmetic: Arithmetic) -> int | None:
-    """The bytes from the beginning of the memory that a pointer leads to, None if they are not one
-    number."""
+    """The bytes from the beginning of its memory to where a pointer leads, None if they are not one number."""
     found = from_the_start(pointer, arithmetic)
     if found is None or not found[1].is_constant:
         return None
@@ -563,8 +558,7 @@ def constant_bytes(pointer: Value, arithmetic: Arithmetic) -> int | None:
 
 
 def step_bytes(op: Operation, linear: Callable[[Value], Form[S]]) -> Form[S] | None:
-    """The bytes that an op of POINTER_STEPS adds, by the forms of its indices; None if they are not
-    known, or if it makes many pointers."""
+    """The bytes that an op of POINTER_STEPS adds, by the forms of its indices; None if not known, or of many pointers."""
     if not is_pointer(op.results[0]):
         return None
     begin = if_known(beginning, op)
@@ -591,8 +585,7 @@ def bytes_of_global(pointer: Value) -> int | None:
 
 
 def static_bytes(root: Root) -> int:
-    """The bytes of a root, 0 where they are not static; windows of dynamic shared memory may lie
-    over each other, and count as nothing."""
+    """The bytes of a root, 0 where they are not static, and of windows, which may lie over each other."""
     if root.kind == "dynamic":
         return 0
     if is_pointer(root.value):
@@ -719,8 +712,7 @@ def map_root(tensor_map: Value) -> Root | None:
 
 @remembered
 def described_memref(tensor_map: Value) -> Any:
-    """The memref type that a tensor map is made of, which is all of its root; None where it is not
-    known."""
+    """The memref type that a tensor map is made of, which is all of its root; None where it is not known."""
     made, _ = _maker(tensor_map)
     if made is None or made.name != MAKES_TENSOR_MAP:
         return None

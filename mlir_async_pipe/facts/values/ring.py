@@ -100,8 +100,7 @@ class Ring:
         return [following, write.binary("arith.xori", phase, flips)]
 
     def before_last(self, tile: int, tiles: Value, write: IntegerWriter) -> Value:
-        """The slot of a tile below V, counted so that the last of all `tiles` is in slot 0:
-        (tile + 1 - tiles) mod V."""
+        """The slot of a tile below V, counted so that the last of all `tiles` is in slot 0: (tile + 1 - tiles) mod V."""
         if self._masks:
             distance = write.subtract(write.constant(tile + 1), tiles)
             return write.binary("arith.andi", distance, self.slots - 1)

@@ -9,9 +9,10 @@ decide: its answers count registers, and prove nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     parent,
 )
-from mlir_async_pipe.facts.values.numbers import evaluate, evaluate_more
+from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, Size, launch_id
@@ -47,18 +48,6 @@ def linear_thread(threads: Mapping[int, np.ndarray], block: Size) -> np.ndarray:
     return threads[0] + block[0] * (threads[1] + block[1] * threads[2])
 
 
-def ids_of(
-    threads: Mapping[int, np.ndarray], block: Size, lanes: int
-) -> Callable[[Value], np.ndarray | None]:
-    """Numbers of what threads and the block's size say, None for other values."""
-
-    def leaf(value: Value) -> np.ndarray | None:
-        known = launch_id(value)
-        return None if known is None else numbers_of_id(known, threads, block, lanes)
-
-    return leaf
-
-
 def numbers_of_id(
     known: LaunchId, threads: Mapping[int, np.ndarray], block: Size, lanes: int
 ) -> np.ndarray | None:
@@ -78,34 +67,53 @@ def numbers_of_id(
 LARGEST_ENUMERATION = 1 << 20
 
 
-class Points(NamedTuple):
-    """Numbers of inner induction variables and thread ids, one axis each, threads first, broadcastable;
-    and at which of these points an iteration runs, as a thread may run fewer than another."""
+@dataclass
+class Points:
+    """All threads of a block and counters of inner loops, one axis each, threads first, broadcastable; and at which of these
+    points an iteration `runs`, as a thread may run fewer than another. `known` has the numbers of counters, and of what was
+    asked."""
 
-    leaves: dict[Value, np.ndarray | None]
+    block: Size
+    lanes: int
     threads: dict[int, np.ndarray]
     runs: np.ndarray
+    known: dict[Value, np.ndarray | None]
 
+    @classmethod
+    def of_threads(cls, block: Size, lanes: int) -> Self:
+        threads = thread_ids(np.arange(prod(block)), block)
+        return cls(block, lanes, threads, np.ones(1, dtype=bool), {})
 
-def points_of(op: Operation, top: Operation, block: Size, lanes: int) -> Points | None:
-    """All executions of `op` in one of `top`, in loops that are counted, which `top` may be itself; None if they
-    are too many."""
-    loops = _counted_loops(op, top, block, lanes)
-    sizes = [max(int((-((lower - upper) // step)).max()), 0) for _, lower, upper, step in loops]
-    if prod(block) * prod(sizes) > LARGEST_ENUMERATION:
-        return None
-    axes = len(loops) + 1
+    @classmethod
+    def of_loops(cls, op: Operation, top: Operation, block: Size, lanes: int) -> Self | None:
+        """All executions of `op` in one of `top`, perhaps a counted loop itself; None if they are too many."""
+        loops = _counted_loops(op, top, block, lanes)
+        sizes = [max(int((-((lower - upper) // step)).max()), 0) for _, lower, upper, step in loops]
+        if prod(block) * prod(sizes) > LARGEST_ENUMERATION:
+            return None
+        axes = len(loops) + 1
 
-    def along(axis: int, numbers: np.ndarray) -> np.ndarray:
-        return numbers.reshape([-1 if a == axis else 1 for a in range(axes)])
+        def along(axis: int, numbers: np.ndarray) -> np.ndarray:
+            return numbers.reshape([-1 if a == axis else 1 for a in range(axes)])
 
-    leaves: dict[Value, np.ndarray | None] = {}
-    runs = np.ones([1] * axes, dtype=bool)
-    for axis, ((loop, lower, upper, step), size) in enumerate(zip(loops, sizes, strict=True), 1):
-        number = along(0, lower) + along(axis, step * np.arange(size))
-        leaves[loop.regions[0].blocks[0].arguments[0]] = number
-        runs = runs & (number < along(0, upper))
-    return Points(leaves, thread_ids(along(0, np.arange(prod(block))), block), runs)
+        known: dict[Value, np.ndarray | None] = {}
+        runs = np.ones([1] * axes, dtype=bool)
+        for axis, ((loop, lower, upper, step), size) in enumerate(
+            zip(loops, sizes, strict=True), 1
+        ):
+            number = along(0, lower) + along(axis, step * np.arange(size))
+            known[loop.regions[0].blocks[0].arguments[0]] = number
+            runs = runs & (number < along(0, upper))
+        return cls(block, lanes, thread_ids(along(0, np.arange(prod(block))), block), runs, known)
+
+    def id(self, value: Value) -> np.ndarray | None:
+        """What threads and the block's size say of a value."""
+        known = launch_id(value)
+        return None if known is None else numbers_of_id(known, self.threads, self.block, self.lanes)
+
+    def evaluate(self, value: Value) -> np.ndarray | None:
+        """A number at each point, None where constants, ids and counters do not say it."""
+        return evaluate_more(value, self.known, self.id)
 
 
 def _counted_loops(
@@ -144,16 +152,13 @@ def guards_of(op: Operation, top: Operation) -> list[tuple[Value, int]]:
 
 def is_decided_by_thread(condition: Value) -> bool:
     """Whether constants and the ids of a thread say whether it meets a condition."""
-    first = thread_ids(np.zeros(1, np.int64), (1, 1, 1))
-    return evaluate(condition, {}, ids_of(first, (1, 1, 1), 1)) is not None
+    return Points.of_threads((1, 1, 1), 1).evaluate(condition) is not None
 
 
 def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Bounds of a loop, one number or one for each thread, and its step, if that is constant and constants and
-    thread ids say all."""
+    """A loop's bounds, one number or one a thread, and its step, if constants and thread ids say them all."""
     step = constant_value(loop.operands[2])
-    leaf = ids_of(thread_ids(np.arange(prod(block)), block), block, lanes)
-    lower, upper = (evaluate_more(bound, {}, leaf) for bound in list(loop.operands)[:2])
+    lower, upper = map(Points.of_threads(block, lanes).evaluate, list(loop.operands)[:2])
     if step is None or step < 1 or lower is None or upper is None:
         return None
     if lower.ndim + upper.ndim and "unsignedCmp" in loop.attributes:
@@ -162,8 +167,7 @@ def _bounds(loop: Operation, block: Size, lanes: int) -> tuple[np.ndarray, np.nd
 
 
 class ByteStep(NamedTuple):
-    """`amount`, a value or a number, times `stride` elements of `size` bytes; a stride of None is not known, and
-    `key` names it."""
+    """`amount` times `stride` elements (None: not known) of `size` bytes; `key` names the stride."""
 
     amount: Value | int
     stride: int | None
@@ -172,8 +176,7 @@ class ByteStep(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """The memory or pointer from which an access is reached by views, and the steps from there; `whole` is False
-    where a layout is not known, and steps are missing."""
+    """What an access is reached from by views, and the steps; not `whole` where a layout is not known."""
 
     memory: Value
     steps: list[ByteStep]
@@ -223,14 +226,11 @@ class ThreadAddresses:
     do not decide, the same in all threads."""
 
     def __init__(self, block: Size, lanes: int) -> None:
-        threads = thread_ids(np.arange(prod(block)), block)
-        self._ids = ids_of(threads, block, lanes)
-        self._known: dict[Value, np.ndarray | None] = {}
+        self._points = Points.of_threads(block, lanes)
         self._unknown: dict[object, int] = {}
 
     def of(self, access: Access) -> tuple[Value, np.ndarray]:
-        """The memory or pointer from which an access is reached by views, and the bytes from there for
-        each thread (one number where all have the same)."""
+        """The memory from which an access is reached by views, and the bytes from there for each thread, or for all."""
         found = steps_of_access(access)
         zero = np.zeros(1, dtype=np.int64)
         return found.memory, sum((self._step(step) for step in found.steps), zero)
@@ -241,11 +241,11 @@ class ThreadAddresses:
         return np.asarray(step.size * stride * amount)
 
     def _number(self, value: Value) -> np.ndarray:
-        number = evaluate_more(value, self._known, self._leaf)
+        number = evaluate_more(value, self._points.known, self._leaf)
         return np.asarray(self._some(value)) if number is None else number
 
     def _leaf(self, value: Value) -> np.ndarray:
-        number = self._ids(value)
+        number = self._points.id(value)
         return np.asarray(self._some(value)) if number is None else number
 
     def _some(self, key: object) -> int:

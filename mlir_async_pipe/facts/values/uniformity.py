@@ -106,8 +106,7 @@ class Uniformity:
         return any(map(_is_thread_id, self._differences(value)))
 
     def _divergent_jump(self, region: Any) -> Operation | None:
-        """A branch of a region on a value that differs, or one that nobody knows; every one
-        may lead around its ops."""
+        """A branch of a region, on what differs or is not known: it may lead around the region's ops."""
         for last in _jumps(region):
             if last.name not in BRANCH_ROWS or self.difference(last.operands[0]) is not None:
                 return last
@@ -138,8 +137,7 @@ def conditions(op: Operation) -> list[Value]:
 
 
 def is_made_of_operands(name: str) -> bool:
-    """Whether what pure ops without regions called `name` make is the same in all threads if all
-    operands are: `sources` of it are the operands."""
+    """Whether results of pure ops called `name` agree in all threads if all operands, their `sources`, do."""
     return named_row(name).agree == "operands" and name != "memref.dim" and name not in IDS
 
 
@@ -181,8 +179,7 @@ def _argument_sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
 
 
 def _forwarded(value: Value, op: Operation) -> tuple[Iterable[Value], Operation | None]:
-    """What `op`, or the branches in its regions, may forward as `value`, and all that decides
-    which of it; each branch of a region may."""
+    """What `op`, or branches in its regions, may forward as `value`, and all that decides which of it."""
     found = origins(value)
     if not found.complete:
         return (), op

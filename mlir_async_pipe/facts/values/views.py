@@ -61,8 +61,7 @@ class ViewStep(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """Where what an op names begins: after the first element of operand 0, or after its aligned
-    pointer."""
+    """Where what an op names begins: after the first element of operand 0, or after its aligned pointer."""
 
     steps: tuple[ViewStep, ...] = ()
     of_aligned: bool = False

@@ -37,24 +37,12 @@ from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
-from mlir_async_pipe.vocabulary import accesses, is_pure, row_of
+from mlir_async_pipe.vocabulary import accesses, is_pure, row_of, shuffles
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, is_block_number
 from mlir_async_pipe.vocabulary.op_table import is_load
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 from mlir_async_pipe.vocabulary.pure_ops import BIT_CASTS, COMMUTATIVE
-from mlir_async_pipe.vocabulary.shuffles import (
-    LAST_LANE,
-    OF_BLOCK,
-    OF_WARPS,
-    OF_WAVE,
-    SHUFFLES,
-    halves_of,
-    handed,
-    lane_named,
-    made_together_by,
-    swapped_by,
-)
 
 # The bits of a thread's number in its block; the lowest five are those of its lane (PTX ISA, shfl.sync), of AMD's
 # waves of 64 six.
@@ -139,7 +127,7 @@ _DOMAIN = _ThreadBits()
 class WarpValues:
     """Answers for the values of one kernel, whose warps have at least so many lanes, a power of two."""
 
-    def __init__(self, lanes: int = LAST_LANE + 1) -> None:
+    def __init__(self, lanes: int = shuffles.LAST_LANE + 1) -> None:
         self._last_lane = lanes - 1
         self._uniformity = Uniformity()
         self._carried = _Carried()
@@ -168,9 +156,13 @@ class WarpValues:
         pending, seen = [value], {value}
         while pending:
             op = defining_op(pending.pop())
-            if op is None or not is_pure(op) or op.name.startswith(OF_WARPS):
+            if op is None or not is_pure(op) or op.name.startswith(shuffles.OF_WARPS):
                 continue
-            if row_of(op).agree == "differs" and op.name not in IDS and op.name not in SHUFFLES:
+            if (
+                row_of(op).agree == "differs"
+                and op.name not in IDS
+                and op.name not in shuffles.SHUFFLES
+            ):
                 return True
             pending += set(op.operands) - seen
             seen.update(op.operands)
@@ -178,21 +170,21 @@ class WarpValues:
 
     def _handed_by_one(self, op: Operation, given: int) -> int:
         """What a shuffle depends on that hands one lane's value, which depends on `given`, to all lanes of a wave."""
-        how = SHUFFLES[op.name]
+        how = shuffles.SHUFFLES[op.name]
         if how.of == "first":
             # The first lane that is active may be another one in each wave.
             return ALL & ~self._last_lane if given & self._last_lane else given
-        lane = lane_named(op)
+        lane = shuffles.lane_named(op)
         if lane is None:
             return ALL
-        lanes = self._last_lane if how.of == "named" else LAST_LANE
+        lanes = self._last_lane if how.of == "named" else shuffles.LAST_LANE
         by = _any(self._known[lane])
         return ALL if by & lanes else given & ~lanes | by
 
     def _made_together(self, op: Operation) -> int:
         """What depends on which lanes of a wave are active depends on the wave, whatever each lane gives."""
-        lanes = made_together_by(op)
-        return ALL & ~(self._last_lane if lanes == OF_WAVE else lanes)
+        lanes = shuffles.made_together_by(op)
+        return ALL & ~(self._last_lane if lanes == shuffles.OF_WAVE else lanes)
 
     def _bits(self, value: Value) -> Bits:
         """The least that a value may depend on: nothing at first, then what its parts turn out to, until nothing is added."""
@@ -224,13 +216,13 @@ class WarpValues:
         reads = self._read(value)
         if not reads:
             return (ALL,)
-        if op is not None and handed(op) is not None:
+        if op is not None and shuffles.handed(op) is not None:
             given = self._known[reads[0]]
-            return given if swapped_by(op) else (self._handed_by_one(op, _any(given)),)
-        if op is not None and made_together_by(op):
+            return given if shuffles.swapped_by(op) else (self._handed_by_one(op, _any(given)),)
+        if op is not None and shuffles.made_together_by(op):
             return (self._made_together(op),)
-        if op is not None and halves_of(op):
-            return (_any(self._known[reads[0]]) & ~halves_of(op),)
+        if op is not None and shuffles.halves_of(op):
+            return (_any(self._known[reads[0]]) & ~shuffles.halves_of(op),)
         bits = [self._known[operand] for operand in reads]
         made = None
         if op is not None and op.name in OPERATORS and bits_of_text(type_text(op.results[0].type)):
@@ -252,9 +244,9 @@ class WarpValues:
         step = 0
         for given, given_by in permutations(op.operands):
             shuffle = defining_op(_plain(given_by))
-            source = None if shuffle is None else handed(shuffle)
+            source = None if shuffle is None else shuffles.handed(shuffle)
             if shuffle is not None and source is not None and _plain(source) == _plain(given):
-                bits = swapped_by(shuffle) & _any(self._known[source])
+                bits = shuffles.swapped_by(shuffle) & _any(self._known[source])
                 step |= bits if bits.bit_count() == 1 else 0
         return step
 
@@ -304,7 +296,7 @@ def _is_of_block(value: Value) -> bool:
     """Whether a value is made of what all threads of the block made together."""
     for one in post_order([value], _read):
         op = defining_op(one)
-        if op is not None and made_together_by(op) == OF_BLOCK:
+        if op is not None and shuffles.made_together_by(op) == shuffles.OF_BLOCK:
             return True
     return False
 
@@ -321,11 +313,11 @@ def _read(value: Value) -> list[Value]:
     op = defining_op(value)
     if op is None:
         return []
-    source = handed(op)
+    source = shuffles.handed(op)
     if source is not None:
-        lane = lane_named(op)
+        lane = shuffles.lane_named(op)
         return [source] if lane is None else [source, lane]
-    if made_together_by(op) or halves_of(op):
+    if shuffles.made_together_by(op) or shuffles.halves_of(op):
         return list(op.operands)
     if len(op.regions):
         return []

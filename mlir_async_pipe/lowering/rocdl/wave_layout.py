@@ -29,8 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     enclosing,
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.numbers import evaluate_more
-from mlir_async_pipe.facts.values.thread_numbers import Points, ids_of, points_of, thread_ids
+from mlir_async_pipe.facts.values.thread_numbers import Points
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.session.diagnostics import LoweringError
@@ -152,10 +151,10 @@ def _sums(
 ) -> np.ndarray:
     """Sums of numbers times strides, less what all threads share: [points, threads]."""
     arithmetic = Arithmetic(block.size)
-    points = points_of(copy, enclosing(copy, FUNCTION_OPS) or copy, block.size, block.lanes)
+    around = enclosing(copy, FUNCTION_OPS) or copy
+    points = Points.of_loops(copy, around, block.size, block.lanes)
     if points is None or not points.runs.size:
-        points = Points({}, thread_ids(np.arange(block.threads), block.size), np.ones(1, bool))
-    ids = ids_of(points.threads, block.size, block.lanes)
+        points = Points.of_threads(block.size, block.lanes)
     total = np.zeros_like(points.threads[0])
     for index, stride in terms:
         form = arithmetic.linear(index)
@@ -168,7 +167,7 @@ def _sums(
                     code="dynamic-stride",
                     at=copy,
                 )
-            numbers = evaluate_more(symbol, points.leaves, ids)
+            numbers = points.evaluate(symbol)
             if numbers is None:
                 raise LoweringError(
                     "cannot tell where the lanes of a wave write: a destination index differs "

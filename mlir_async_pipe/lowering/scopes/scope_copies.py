@@ -43,9 +43,8 @@ from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import from_the_start, is_pointer, root_of
-from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.sums import subtract, without
-from mlir_async_pipe.facts.values.thread_numbers import ids_of, points_of
+from mlir_async_pipe.facts.values.thread_numbers import Points
 from mlir_async_pipe.lowering.scopes.masked_loads import (
     LoadedValue,
     NotCopies,
@@ -219,10 +218,9 @@ class ElementsOfThreads:
         thread: (threads, elements)."""
         if self._block is None or access.over_lanes or access.extent is None:
             return None
-        points = points_of(access.op, self._scope, self._block, self._lanes)
+        points = Points.of_loops(access.op, self._scope, self._block, self._lanes)
         if points is None or is_pointer(access.memory) or not access.indices:
             return None
-        ids = ids_of(points.threads, self._block, self._lanes)
         loops = _loops(self._scope, access.op)
         # Beyond every subscript: elements are numbers with one digit a dimension.
         radix = 1 << 60 // len(access.indices)
@@ -231,7 +229,7 @@ class ElementsOfThreads:
             form, outside = self._arithmetic.linear(index), []
             number = np.asarray(form.constant, dtype=np.int64)
             for symbol, factor in form.terms:
-                counted = evaluate_more(symbol, points.leaves, ids)
+                counted = points.evaluate(symbol)
                 if counted is not None:
                     number = number + factor * counted
                 elif any(_made_inside(symbol, loop) for loop in loops):

@@ -43,9 +43,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import bytes_of_global, is_pointer, may_alias
-from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.sums import scaled, subtract, without
-from mlir_async_pipe.facts.values.thread_numbers import guards_of, ids_of, linear_thread, points_of
+from mlir_async_pipe.facts.values.thread_numbers import Points, guards_of, linear_thread
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary import VIEW_OPS, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
@@ -412,24 +411,21 @@ def _starts(
     first element; None where the subscripts cannot be evaluated. Raises OutOfBounds."""
     if region.subscripts is None or region.extent is None or region.access is None:
         return None
-    points = points_of(region.op, region.top, block, region.lanes)
+    points = Points.of_loops(region.op, region.top, block, region.lanes)
     if points is None:
         return None
-    leaves, threads, runs = points
     # Threads alone have the same numbers for every access.
-    numbered = leaves or _numbered_by_threads((block, region.lanes))
-    subscripts = [
-        _numbers(form, numbered, threads, block, region.lanes) for form in region.subscripts
-    ]
+    points.known = points.known or _numbered_by_threads((block, region.lanes))
+    subscripts = [_numbers(form, points) for form in region.subscripts]
     if any(numbers is None for numbers in subscripts):
         return None
-    active = _active(region, threads, block) & runs
+    active = _active(region, points.threads, block) & points.runs
     for condition, branch in guards_of(region.op, region.top):
-        met = evaluate_more(condition, numbered, ids_of(threads, block, region.lanes))
+        met = points.evaluate(condition)
         if met is not None:
             active = active & (met.astype(bool) == (branch == 0))
     flat = np.broadcast_arrays(
-        linear_thread(threads, block), *[s for s in subscripts if s is not None], active
+        linear_thread(points.threads, block), *[s for s in subscripts if s is not None], active
     )
     who, *columns = (column.ravel()[flat[-1].ravel()] for column in flat[:-1])
     for column, length, size in zip(columns, region.extent, shape, strict=True):
@@ -457,17 +453,10 @@ def _offsets(region: CoveredRegion, shape: tuple[int, ...]) -> np.ndarray:
     return offsets
 
 
-def _numbers(
-    form: Linear,
-    numbered: dict[Value, np.ndarray | None],
-    threads: dict[int, np.ndarray],
-    block: Size,
-    lanes: int,
-) -> np.ndarray | None:
-    leaf = ids_of(threads, block, lanes)
+def _numbers(form: Linear, points: Points) -> np.ndarray | None:
     total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
     for symbol, coefficient in form.terms:
-        numbers = evaluate_more(symbol, numbered, leaf)
+        numbers = points.evaluate(symbol)
         if numbers is None:
             return None
         total = total + coefficient * numbers

@@ -64,9 +64,8 @@ from mlir_async_pipe.facts.values.alignment import (
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.facts.values.numbers import evaluate_more
 from mlir_async_pipe.facts.values.sums import Form
-from mlir_async_pipe.facts.values.thread_numbers import ids_of, thread_ids
+from mlir_async_pipe.facts.values.thread_numbers import Points
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import LINE_BYTES
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
@@ -203,9 +202,7 @@ class _Reader:
 
     def __init__(self, block: Size) -> None:
         self.block = block
-        threads = thread_ids(np.arange(prod(block)), block)
-        self._ids = ids_of(threads, block, LANES)
-        self._known: dict[Value, Array | None] = {}
+        self._points = Points.of_threads(block, LANES)
         self.arithmetic = Arithmetic(block)
         self.uniformity = Uniformity()
 
@@ -224,7 +221,7 @@ class _Reader:
         numbers = np.full(prod(self.block), form.constant)
         common, of_warp, parts = [], [], True
         for symbol, factor in form.terms:
-            decided = evaluate_more(symbol, self._known, self._ids)
+            decided = self._points.evaluate(symbol)
             if decided is not None:
                 numbers = numbers + factor * decided
                 warps = np.broadcast_to(decided, numbers.shape).reshape(-1, LANES)

@@ -33,11 +33,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk_named,
 )
-from mlir_async_pipe.facts.values.same_values import erase_unused, number_of_fields
-from mlir_async_pipe.facts.values.vector_elements import (
+from mlir_async_pipe.facts.values.same_values import (
     element_of,
+    erase_unused,
     length_of,
     moves_bits,
+    number_of_fields,
     place_taken,
     register_of,
     takes_element,

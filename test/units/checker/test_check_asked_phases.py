@@ -1,7 +1,7 @@
 """Threads that ask whether a phase is over, and wait for it later if it is not: proven where each waits for what it
 asked for; the answer of another slot, tile or parity is no wait.
 
-Covers: checker/phases/op_effects.py, checker/phases/role_strands.py, checker/phases/byte_places.py,
+Covers: checker/phases/op_effects.py, checker/phases/phase_paths.py, checker/phases/byte_places.py,
 checker/phases/phase_paths.py, checker/phases/path_state.py, checker/phases/mbarrier_state.py,
 vocabulary/mbarrier_ops.py, machine/dialects/mbarriers.py
 """

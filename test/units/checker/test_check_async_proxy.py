@@ -1,7 +1,7 @@
 """What tensor copies and products of warpgroups touch is judged by its phases, or unknown to the
 checker: no error on right kernels, no silence on wrong ones. Generic accesses are judged as ever.
 
-Covers: checker/kernel.py, checker/phases/role_strands.py
+Covers: checker/kernel.py, checker/phases/phase_paths.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kernels as front ends hand them to their last passes: a launch in its host function, maps that the host encodes, memory
 of a launch by casts of memrefs, phases as bits of a variable, and sums that a loop carries in pairs.
 
-Covers: checker/as_read.py, facts/values/same_values.py, facts/values/vector_elements.py,
+Covers: checker/as_read.py, facts/values/same_values.py, facts/values/same_values.py,
 facts/values/same_values.py, facts/values/memory_roots.py, waits/ssa/carried_sums.py, checker/phases/phase_paths.py,
 vocabulary/launch_ids.py, vocabulary/tensor_boxes.py
 """

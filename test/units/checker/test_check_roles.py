@@ -1,7 +1,7 @@
 """Warp-specialised kernels: right ones are proven for any number of tiles, wrong ones are named.
 
 Covers: checker/phases/followed_kernel.py, checker/phases/mbarrier_state.py,
-checker/phases/block_memory.py, checker/phases/role_strands.py,
+checker/phases/block_memory.py, checker/phases/phase_paths.py,
 checker/phases/warp_clocks.py, checker/phases/op_effects.py, checker/phases/loop_iterations.py,
 checker/kernel.py
 """
