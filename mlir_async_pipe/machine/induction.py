@@ -17,7 +17,8 @@ concluded from how the states look: any statement that passes these checks is tr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ import numpy as np
 from mlir_async_pipe.machine.counted_terms import counted, forms
 from mlir_async_pipe.machine.detector import NOBODY
 from mlir_async_pipe.machine.fifos import Fifo, Marks
-from mlir_async_pipe.machine.lane_values import Array, LaneTensor, MemRef, TensorMap, Token
-from mlir_async_pipe.machine.long_arrays import LongArray, LongArrays, moves
+from mlir_async_pipe.machine.lane_values import Array, MemRef, Token, arrays_in, mapped
+from mlir_async_pipe.machine.long_arrays import LongArrays, moves
 from mlir_async_pipe.machine.term_table import (
     ANY,
     ANY_BYTE,
@@ -37,6 +38,7 @@ from mlir_async_pipe.machine.term_table import (
     JOIN,
     PLACES,
     TermTable,
+    in_cells,
     is_leaf,
 )
 from mlir_async_pipe.machine.terms import COMMUTATIVE, Terms, is_array, lift, made_again
@@ -147,10 +149,10 @@ class Induction:
             raise _refused("not-periodic", "what is in flight after a period does not come again")
         # What was computed before the loop, and passed, is of this launch, too: no period is left.
         tensors = unit.launch.tensors
-        tensors.update({at: _mapped(tensor, self.ended) for at, tensor in tensors.items()})
+        tensors.update({at: mapped(self.ended, tensor) for at, tensor in tensors.items()})
         for key, value in list(unit.frame.values.items()):
-            unit.frame.values[key] = _mapped(
-                value, lambda array: _instead(unit, array, self.ended(array))
+            unit.frame.values[key] = mapped(
+                lambda array: _instead(unit, array, self.ended(array)), value
             )
         return stated.moved(_last, {}).put(unit, state)
 
@@ -214,18 +216,6 @@ def _last(rows: Array) -> Array:
 # States -----------------------------------------------------------------------------------
 
 
-def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """A value with a function of its arrays in their places."""
-    if is_array(value):
-        return function(value)
-    if isinstance(value, (MemRef, LaneTensor, TensorMap, LongArray)):
-        made = {part.name: _mapped(getattr(value, part.name), function) for part in fields(value)}
-        return replace(value, **made)
-    if isinstance(value, (tuple, list)):
-        return type(value)(_mapped(part, function) for part in value)
-    return value
-
-
 def _instead(unit: Any, old: Any, new: Any) -> Any:
     """`new` in the place of an array, which products that are in flight may fill, or others add to."""
     if unit.registers is None or new is old:
@@ -241,23 +231,16 @@ def _instead(unit: Any, old: Any, new: Any) -> Any:
 
 def _product(unit: Any, array: Any) -> Any:
     """The product in flight that fills an array, None if there is none."""
-    mine = (array, array.base)
-    return next(
-        (
-            one
-            for one in unit.queues.pending()
-            if any(one.registers is part for part in mine if part is not None)
-        ),
-        None,
-    )
+    mine = [part for part in (array, array.base) if part is not None]
+    pending = unit.queues.pending()
+    return next((op for op in pending if any(op.registers is part for part in mine)), None)
 
 
 def _tokens(value: Any) -> Iterator[Token]:
     if isinstance(value, Token):
         yield value
     elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tokens(part)
+        yield from chain.from_iterable(map(_tokens, value))
     elif value is not None and not is_array(value) and not isinstance(value, MemRef):
         raise _refused("not-followed", f"a loop carries {type(value).__name__}")
 
@@ -274,9 +257,8 @@ class _State:
     def of(unit: Any, carried: Any) -> _State:
         memory = unit.launch.memory
         table, end = memory.data.table, max((b.base + b.size for b in memory.buffers), default=0)
-        ids: list[Array] = []
-        _mapped(carried, lambda array: ids.append(lift(table, array, array.dtype)))
-        return _State(table, tuple(ids), memory.data.inner[:end].copy())
+        ids = tuple(lift(table, array, array.dtype) for array in arrays_in(carried))
+        return _State(table, ids, memory.data.inner[:end].copy())
 
     def put(self, unit: Any, carried: Any) -> Any:
         """Make it the machine's; what the loop carries, of the form of `carried`."""
@@ -286,7 +268,7 @@ class _State:
         def made(array: Any) -> Any:
             return _instead(unit, array, Terms(self.table, next(given), array.dtype).settled())
 
-        return _mapped(carried, made)
+        return mapped(made, carried)
 
     def _with(self, ids: Array, cells: Array) -> _State:
         ends = np.cumsum([one.size for one in self.ids])[:-1]
@@ -385,12 +367,10 @@ def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array
                 found[chosen] = counted(table, operator.dtype, rows)
         elif is_leaf(operator.name) or depth > _DEEPEST:
             continue
-        elif operator.name in (JOIN, BYTE):
-            cells = _stated_cells(table, ones.reshape(-1), others.reshape(-1), depth + 1)
-            found[chosen] = table.join(cells.reshape(-1, size), operator.dtype)
         else:
             others = _turned(table, operator, ones, others)
-            operands = _stated(table, ones.reshape(-1), others.reshape(-1), depth + 1)
+            inner = _stated_cells if operator.name in (JOIN, BYTE) else _stated
+            operands = inner(table, ones.reshape(-1), others.reshape(-1), depth + 1)
             found[chosen] = made_again(table, operator, operands.reshape(-1, size))
         left[chosen] = False
     for operator, chosen in table.groups(first):
@@ -457,11 +437,9 @@ def _bind(
         elif not is_leaf(operator.name) and depth <= _DEEPEST:
             same = table.code[theirs] == table.code[mine]
             ones, others = (table.rows(side[same], operator.arity) for side in (mine, theirs))
-            if operator.name in (JOIN, BYTE):
-                _bind_cells(table, ones.reshape(-1), others.reshape(-1), new, depth + 1)
-                continue
             others = _turned(table, operator, ones, others)
-            _bind(table, ones.reshape(-1), others.reshape(-1), new, depth + 1)
+            inner = _bind_cells if operator.name in (JOIN, BYTE) else _bind
+            inner(table, ones.reshape(-1), others.reshape(-1), new, depth + 1)
 
 
 def _bind_cells(
@@ -502,11 +480,9 @@ def _rebuilt(
             if size == 3:
                 moved = rows(table.rows(mine, 3))
                 found[chosen] = table.make_rows(operator.name, operator.dtype, moved)
-        elif operator.name in (JOIN, BYTE):
-            cells = _rebuilt_cells(table, table.rows(mine, size).reshape(-1), rows, new, depth + 1)
-            found[chosen] = table.join(cells.reshape(-1, size), operator.dtype)
         else:
-            operands = _rebuilt(table, table.rows(mine, size).reshape(-1), rows, new, depth + 1)
+            inner = _rebuilt_cells if operator.name in (JOIN, BYTE) else _rebuilt
+            operands = inner(table, table.rows(mine, size).reshape(-1), rows, new, depth + 1)
             found[chosen] = made_again(table, operator, operands.reshape(-1, size))
     return found[back.reshape(-1)]
 
@@ -520,8 +496,7 @@ def _rebuilt_cells(
     free[terms] = table.named(ANY_BYTE)[table.code[cells[terms] >> PLACES]]
     found[free] = [new.get(cell >> PLACES, cell) for cell in cells[free].tolist()]
     rest = terms & ~free
-    ids = _rebuilt(table, cells[rest] >> PLACES, rows, new, depth)
-    found[rest] = (ids << PLACES) | (cells[rest] & ((1 << PLACES) - 1))
+    found[rest] = in_cells(cells[rest], lambda ids: _rebuilt(table, ids, rows, new, depth))
     return found
 
 
@@ -626,11 +601,9 @@ def _registers(unit: Any, carried: Any, kinds: Array) -> list[Any]:
     """What products do to the registers of values, and threads did since the last fence."""
     if unit.registers is None:
         return []
-    arrays: list[Any] = []
-    for value in (*(unit.frame.values[key] for key in sorted(unit.frame.values)), carried):
-        _mapped(value, arrays.append)
+    values = (*(unit.frame.values[key] for key in sorted(unit.frame.values)), carried)
     flights, found = unit.launch.detector.in_flight, [unit.registers.fenced.tobytes()]
-    for number, array in enumerate(arrays):
+    for number, array in enumerate(arrays_in(values)):
         touched, product = unit.registers.known.get(id(array)), _product(unit, array)
         if touched is not None:
             found.append(

@@ -6,8 +6,9 @@ of the unit's width otherwise; NumPy's broadcasting does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,12 @@ Array = np.ndarray
 UNKNOWN_GROUP = -1
 
 
+class Parts:
+    """A value that has arrays in its fields."""
+
+
 @dataclass(frozen=True)
-class MemRef:
+class MemRef(Parts):
     """A memref: `base` is the aligned pointer in bytes, `offset`, `sizes` and `strides` count
     elements; each is an array over lanes.
 
@@ -73,7 +78,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class LaneTensor:
+class LaneTensor(Parts):
     """A TMA descriptor: the tensor in memory, the box that one copy moves, how many chunks of
     16 bytes its swizzle permutes, and the `corners` of its pixels (see TensorMap)."""
 
@@ -87,7 +92,7 @@ Corners = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class TensorMap:
+class TensorMap(Parts):
     """An argument that points to a tensor map, as the driver encodes one: the array, the box that
     one copy moves, its slowest dimension first, and "none", "swizzle_32b", "swizzle_64b" or
     "swizzle_128b". With `corners` it is one for im2col mode: copies move box[0] pixels of box[1] channels of an array of
@@ -104,27 +109,39 @@ def uniform(value: Any, dtype: Any = np.int64) -> Array:
     return np.array([value], dtype)
 
 
+def mapped(function: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """A value with a function of its arrays, and of those in `others` of its form, in their places."""
+    if is_array(value):
+        return function(value, *others)
+    if any(other is None for other in others):
+        return value
+    if isinstance(value, Parts):
+        names = [part.name for part in fields(value)]  # type: ignore[arg-type]
+        made = {
+            name: mapped(function, *(getattr(one, name) for one in (value, *others)))
+            for name in names
+        }
+        return replace(value, **made)  # type: ignore[type-var]
+    if isinstance(value, (tuple, list)):
+        return type(value)(mapped(function, *parts) for parts in zip(value, *others, strict=True))
+    return value
+
+
+def arrays_in(value: Any) -> list[Array]:
+    found: list[Array] = []
+    mapped(found.append, value)
+    return found
+
+
 def merge(mask: Array | None, new: Any, old: Any) -> Any:
     """`new` in the lanes of `mask`, `old` in the others; None for all lanes, or no old value."""
     if mask is None or old is None or new is old:
         return new
     if is_array(new):
-        chosen = mask.reshape((-1,) + (1,) * (new.ndim - 1))
-        return np.where(chosen, new, old)
-    if isinstance(new, MemRef):
-        return replace(
-            new,
-            base=merge(mask, new.base, old.base),
-            offset=merge(mask, new.offset, old.offset),
-            sizes=merge(mask, new.sizes, old.sizes),
-            strides=merge(mask, new.strides, old.strides),
-            limits=merge(mask, new.limits, old.limits),
-        )
+        return np.where(mask.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
     if isinstance(new, Token):
         return replace(new, number=merge(mask, new.number, old.number))
-    if isinstance(new, (tuple, list)):
-        return type(new)(merge(mask, a, b) for a, b in zip(new, old, strict=True))
-    return new
+    return mapped(partial(merge, mask), new, old)
 
 
 def lanes_of(value: Any, width: int) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,10 +14,10 @@ from mlir_async_pipe.machine.barrier_phases import Mbarrier, Mbarriers
 from mlir_async_pipe.machine.decode import Decoder, Function, Site, Unit
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.fifos import AsyncOp, Queues
-from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
+from mlir_async_pipe.machine.lane_values import Array, arrays_in, lanes_of, uniform
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
-from mlir_async_pipe.machine.terms import is_array, is_symbolic
+from mlir_async_pipe.machine.terms import is_symbolic
 from mlir_async_pipe.machine.trace import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import ClockedDetector, WarpClock
 from mlir_async_pipe.session.diagnostics import MachineError, Place, UsageError
@@ -476,7 +476,7 @@ class ProductRegisters:
 
     def touch(self, unit: Any, site: Site, value: Any, how: Hashable = None) -> None:
         """An op writes registers, or reads them."""
-        for array in _arrays(value):
+        for array in arrays_in(value):
             self._know(array, site.number, unit.active().copy(), how)
 
     def rename(self, old: Any, new: Any) -> None:
@@ -505,20 +505,11 @@ class ProductRegisters:
         if (lanes & ~self.fenced).any():
             unit.report("missing-register-fence", site)
             return False
-        known = [self.known[id(array)] for array in _arrays(sums) if id(array) in self.known]
+        known = [self.known[id(array)] for array in arrays_in(sums) if id(array) in self.known]
         bad = [t for t in known if (t.unfenced & lanes).any() and t.how != shape]
         for touched in bad[:1]:
             unit.report("missing-register-fence", site, other=touched.site)
         return not bad
-
-
-def _arrays(value: Any) -> Iterator[Array]:
-    """The registers of a value, a struct of structs perhaps."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _arrays(part)
-    elif is_array(value):
-        yield value
 
 
 # When the data of an async op arrives: the adversary, in three moods.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.machine.counted_terms import counted, forms
-from mlir_async_pipe.machine.lane_values import Array, uniform
+from mlir_async_pipe.machine.lane_values import Array, Parts, uniform
 from mlir_async_pipe.machine.memory import MemRefShape
 from mlir_async_pipe.machine.term_table import PLACES, TermTable, needs_numbers
 from mlir_async_pipe.machine.terms import Terms
@@ -42,7 +42,7 @@ class Moving:
 
 
 @dataclass(frozen=True, eq=False)
-class LongArray:
+class LongArray(Parts):
     """An argument: `number` among those of the run, from 1; its sizes (`shape`) are numbers, or depend on the trip count."""
 
     name: str

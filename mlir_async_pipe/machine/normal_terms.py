@@ -17,7 +17,7 @@ where the other addend cannot be -0.0, as x + -2.0 cannot.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ from mlir_async_pipe.machine.term_table import (
     SUM,
     Operator,
     TermTable,
+    in_cells,
     is_leaf,
 )
 from mlir_async_pipe.machine.terms import EXTREMES, Terms, apply, lift, made_again
@@ -163,9 +164,7 @@ class NormalForms:
         if operator.name in _EXTREMES and operator.dtype.kind in "iuf":
             made = self._extremes(terms)
         elif operator.name in (JOIN, BYTE):
-            whole = rows >= 0
-            rows[whole] = (self._found[rows[whole] >> PLACES] << PLACES) | (rows[whole] & _OFFSETS)
-            made = table.join(rows, operator.dtype)
+            made = table.join(in_cells(rows, self._found.__getitem__), operator.dtype)
         else:
             rows = self._found[rows]
             made = self._folded(operator, rows)
@@ -763,14 +762,12 @@ def reassociated(table: TermTable, ids: Array, depth: int = 0) -> Array:
         mine = terms[chosen]
         if operator.name in ("add", DOT) and operator.dtype.kind == "f":
             found[chosen] = _sums(table, mine, operator.dtype, depth)
-        elif operator.name in (JOIN, BYTE):
-            cells = table.rows(mine, operator.arity)
-            whole = cells >= 0
-            inner = reassociated(table, cells[whole] >> PLACES, depth + 1)
-            cells[whole] = (inner << PLACES) | (cells[whole] & ((1 << PLACES) - 1))
-            found[chosen] = table.join(cells, operator.dtype)
         elif not is_leaf(operator.name):
-            operands = reassociated(table, table.rows(mine, operator.arity), depth + 1)
+            rows, inner = (
+                table.rows(mine, operator.arity),
+                partial(reassociated, table, depth=depth + 1),
+            )
+            operands = in_cells(rows, inner) if operator.name in (JOIN, BYTE) else inner(rows)
             found[chosen] = made_again(table, operator, operands)
     return found[back.reshape(-1)].reshape(ids.shape)
 

@@ -9,7 +9,7 @@ Operands are never folded here; the same bits read as another type and back are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -55,6 +55,13 @@ class Operator:
 def is_leaf(name: str) -> bool:
     """Whether operands of terms with this operator are numbers: constants, elements of inputs, and the like."""
     return name in (CONSTANT, COUNT, LINEAR, ANY, ANY_BYTE) or name.startswith("arg")
+
+
+def in_cells(cells: Array, function: Callable[[Array], Array]) -> Array:
+    """Cells with a function of their terms in the places of these; bytes that are numbers stay."""
+    found, whole = cells.copy(), cells >= 0
+    found[whole] = function(cells[whole] >> PLACES) << PLACES | cells[whole] & (1 << PLACES) - 1
+    return found
 
 
 class TermTable:

@@ -27,9 +27,11 @@ import numpy as np
 from mlir_async_pipe.machine.counted_terms import FOLDED, counted, folded, forms
 from mlir_async_pipe.machine.term_table import (
     BITS,
+    BYTE,
     BYTE_VALUES,
     CAST,
     DOT,
+    JOIN,
     PLACES,
     ROW,
     SELECT,
@@ -549,6 +551,8 @@ def made_again(table: TermTable, operator: Operator, columns: Array) -> Array:
     """The terms of an operator, a row of other operands each."""
     if operator.name == BITS:
         return table.bitcast(columns[:, 0], operator.dtype)
+    if operator.name in (JOIN, BYTE):
+        return table.join(columns, operator.dtype)
     if operator.name in COMMUTATIVE:
         columns = np.sort(columns, axis=1)
     return table.make_rows(operator.name, operator.dtype, columns)

@@ -16,7 +16,7 @@ from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import ElementCopy, refuse_in_scope
 from mlir_async_pipe.machine.dialects.memref import fill
 from mlir_async_pipe.machine.kinds import Kind, stored_kind
-from mlir_async_pipe.machine.lane_values import Array, lanes_of
+from mlir_async_pipe.machine.lane_values import Array, Parts, lanes_of
 from mlir_async_pipe.machine.memory import memref_shape
 from mlir_async_pipe.vocabulary import Queue, groups_of
 from mlir_async_pipe.vocabulary.tensor_mover import (
@@ -45,7 +45,7 @@ _FIELDS = {"gather": GATHER, "blocks": BLOCKS, "barrier": BARRIER, "iterations":
 
 
 @dataclass(frozen=True)
-class Base:
+class Base(Parts):
     """Where a tile begins, in bytes: in global memory and in LDS."""
 
     source: Array
@@ -54,7 +54,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class TensorTile:
+class TensorTile(Parts):
     """A base, the sizes and strides of the tensor from there on, and the tile's sizes; of a load
     `padding` (interval, amount) in bytes."""
 
