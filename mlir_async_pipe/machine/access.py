@@ -110,7 +110,7 @@ def read(unit: Unit, site: Site, where: ByteSpan, kind: Kind) -> Array:
     if where.inside is not None:
         whole = kind.with_shape(where.addresses.shape[1:])
         return element_wise(unit, site, where.addresses, where.inside, whole, None, where.lanes)
-    _enter(unit, site, where, "read")
+    enter(unit, site, where, "read")
     return unit.launch.memory.load(where.addresses, kind)
 
 
@@ -119,7 +119,7 @@ def write(unit: Unit, site: Site, where: ByteSpan, values: Array, kind: Kind) ->
         whole = kind.with_shape(where.addresses.shape[1:])
         element_wise(unit, site, where.addresses, where.inside, whole, values, where.lanes)
         return
-    if _enter(unit, site, where, "write", values if site.is_shuffled else None):
+    if enter(unit, site, where, "write", values if site.is_shuffled else None):
         return
     _store(unit, where, values, kind)
 
@@ -164,16 +164,9 @@ def aligned(unit: Unit, site: Site, where: ByteSpan) -> ByteSpan:
         wrong = first % site.alignment != 0
         if wrong.any():
             lane = int(np.flatnonzero(lanes_of(wrong, unit.width))[0])
-            buffer = unit.launch.memory.buffer_at(int(lanes_of(first, unit.width)[lane]))
-            unit.report(
-                "misaligned-access", site, lane, buffer="" if buffer is None else buffer.name
-            )
+            buffer = unit.launch.memory.name_at(int(lanes_of(first, unit.width)[lane]))
+            unit.report("misaligned-access", site, lane, buffer=buffer)
     return where
-
-
-def update(unit: Unit, site: Site, where: ByteSpan) -> None:
-    """Announce an atomic update of the elements; the caller does it lane by lane."""
-    _enter(unit, site, where, "atomic")
 
 
 def touched_by(unit: Unit, where: ByteSpan) -> Footprint:
@@ -182,9 +175,9 @@ def touched_by(unit: Unit, where: ByteSpan) -> Footprint:
     return Footprint(lanes, threads, unit.launch.detector.granules(addresses, where.item_bytes))
 
 
-def _enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | None = None) -> bool:
-    """Check one access; True if a scope only records it and nothing must be changed. `values` are those that
-    lanes may have been handed by others: where those of a warp are one, it is stored once."""
+def enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | None = None) -> bool:
+    """Check one access: a "read", "write" or "atomic" update; True if a scope only records it and nothing must be
+    changed. `values` are those that lanes may have been handed by others: where those of a warp are one, it is stored once."""
     launch = unit.launch
     if unit.deferred is not None:
         return unit.deferred.access(unit, where, how)
@@ -282,8 +275,8 @@ def _drop_outside(
     bad = ~inside if active is None else ~inside & active
     if bad.any():
         lane = int(np.flatnonzero(bad)[0])
-        buffer = unit.launch.memory.buffer_at(int(lanes_of(memory.base, unit.width)[lane]))
-        unit.report("out-of-bounds", site, lane, buffer="" if buffer is None else buffer.name)
+        buffer = unit.launch.memory.name_at(int(lanes_of(memory.base, unit.width)[lane]))
+        unit.report("out-of-bounds", site, lane, buffer=buffer)
     return inside if active is None else inside & active
 
 

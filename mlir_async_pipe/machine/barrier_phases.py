@@ -125,17 +125,13 @@ class Mbarriers:
         if others:
             self._end_phase(barrier)
 
-    def issue(self, barrier: Mbarrier, operation: AsyncOp) -> None:
-        """A copy starts that completes on a barrier."""
+    def issue(self, operation: AsyncOp, barrier: Mbarrier | None = None) -> None:
+        """A copy starts that completes on a barrier, or a product of tensor memory, which some commit completes."""
         self.detector.issue(operation)
-        self.in_flight.append((barrier, operation))
-        self.policy.issued(operation)
-        self.settle()
-
-    def issue_product(self, operation: AsyncOp) -> None:
-        """A product of tensor memory starts, which some commit completes."""
-        self.detector.issue(operation)
-        self.products.append(operation)
+        if barrier is None:
+            self.products.append(operation)
+        else:
+            self.in_flight.append((barrier, operation))
         self.policy.issued(operation)
         self.settle()
 

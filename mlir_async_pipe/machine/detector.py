@@ -18,11 +18,11 @@ a 128 x 32 f16 tile has 4096 entries, not 8192.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from mlir_async_pipe.machine.memory import Memory
+from mlir_async_pipe.machine.memory import NOWHERE, Memory
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place
 
 Array = np.ndarray
@@ -30,22 +30,10 @@ Array = np.ndarray
 NOBODY = -1
 # Accesses of lanes that have met since are their warp's: MET + its first thread.
 MET = 1 << 30
-SHADOW_FIELDS: tuple[tuple[str, Any, Any], ...] = (
-    ("write_epoch", np.int32, 0),
-    ("write_thread", np.int32, NOBODY),
-    ("write_site", np.int32, NOBODY),
-    ("read_epoch", np.int32, 0),
-    ("reader", np.int32, NOBODY),
-    ("reader_site", np.int32, NOBODY),
-    ("second_reader", np.int32, NOBODY),
-    ("second_site", np.int32, NOBODY),
-    ("pending_writes", np.int16, 0),
-    ("pending_reads", np.int16, 0),
-    ("plain_writer", np.int32, NOBODY),
-    ("other_block_writer", np.int32, NOBODY),
-    ("other_block_reader", np.int32, NOBODY),
-)
-
+# What a shadow holds of each granule: the type, and what is there at first.
+Epoch = Annotated[Array, np.int32, 0]
+Number = Annotated[Array, np.int32, NOBODY]
+Count = Annotated[Array, np.int16, 0]
 
 # Of the type of what it is added to: `np.add.at` is a hundred times as fast.
 ONE = np.int16(1)
@@ -72,26 +60,27 @@ class Detector:
     the grid. Addresses come as arrays of granule numbers of shape (threads, granules).
     """
 
-    fields = SHADOW_FIELDS
-    write_epoch: Array
-    write_thread: Array
-    write_site: Array
-    read_epoch: Array
-    reader: Array
-    reader_site: Array
-    second_reader: Array
-    second_site: Array
-    pending_writes: Array
-    pending_reads: Array
-    plain_writer: Array
-    other_block_writer: Array
-    other_block_reader: Array
+    write_epoch: Epoch
+    write_thread: Number
+    write_site: Number
+    read_epoch: Epoch
+    reader: Number
+    reader_site: Number
+    second_reader: Number
+    second_site: Number
+    pending_writes: Count
+    pending_reads: Count
+    plain_writer: Number
+    other_block_writer: Number
+    other_block_reader: Number
 
     def __init__(self, memory: Memory, sites: list[Any], granule: int, lanes: int = 32) -> None:
         self.memory, self.sites, self.granule = memory, sites, granule
         # The current barrier interval (*epoch*) of each memory space; 0 is before the launch.
         self.epochs = np.ones(3, np.int32)
         self._capacity = 0
+        hints = get_type_hints(type(self), include_extras=True)
+        self._fields = {name: hint.__metadata__ for name, hint in hints.items()}
         # Ops that a wave does for all of its lanes, by site.
         self._by_wave = np.array([site.row.by_wave for site in sites])
         self._strong = np.array([site.is_strong for site in sites])
@@ -114,11 +103,9 @@ class Detector:
         needed = len(self.memory.data) // self.granule
         if needed == self._capacity:
             return
-        extra = needed - self._capacity
-        for name, dtype, empty in self.fields:
-            fresh = np.full(extra, empty, dtype)
-            old = getattr(self, name, None)
-            setattr(self, name, fresh if old is None else np.concatenate([old, fresh]))
+        for name, (dtype, empty) in self._fields.items():
+            fresh = np.full(needed - self._capacity, empty, dtype)
+            setattr(self, name, np.append(getattr(self, name, fresh[:0]), fresh))
         self._capacity = needed
 
     def now(self, where: Array) -> Array:
@@ -238,7 +225,7 @@ class Detector:
         self.epochs += 1
 
     def report(self, code: str, site: int, other: int | None = None, **details: Any) -> None:
-        """Log a finding that is about no byte of memory; `other` is the site at its other end."""
+        """Log a finding; `other` is the site at its other end."""
         at = self.sites[site]
         if other is not None:
             details |= {"other_op": self.sites[other].name, "other_place": self.sites[other].place}
@@ -410,24 +397,15 @@ class Detector:
         row, column = np.argwhere(bad)[0]
         address = int(use.where[row, column]) * self.granule
         buffer = self.memory.buffer_at(address)
-        at = self.sites[use.site]
-        race = Race(
-            code,
-            at.name,
-            at.place,
-            thread=int(use.threads[row]),
-            buffer="" if buffer is None else buffer.name,
-            byte=-1 if buffer is None else address - buffer.base,
-        )
+        other, details = None, {"thread": int(use.threads[row])}
         if others is not None and who is not None:
-            other, thread = self.sites[int(others[row, column])], int(who[row, column])
-            race = replace(
-                race,
-                other_op=other.name,
-                other_place=other.place,
-                other_thread=thread % MET if thread >= 0 else -1,
-            )
-        self.log.add(race)
+            other, thread = int(others[row, column]), int(who[row, column])
+            details["other_thread"] = thread % MET if thread >= 0 else -1
+        if buffer is None:
+            self.report(code, use.site, other, **details)
+        else:
+            byte = address - buffer.base
+            self.report(code, use.site, other, buffer=buffer.name, byte=byte, **details)
 
 
 # What is reported, by code; docs/machine.md says when.
@@ -462,7 +440,6 @@ _SENTENCES = {
     "deadlock": "'{op}' waits for ever",
 }
 
-NOWHERE = Place()
 CODES = tuple(_SENTENCES)
 
 

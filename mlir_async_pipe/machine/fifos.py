@@ -201,7 +201,8 @@ class Queues:
         self.detector = detector
         self.policy = policy
         self.fifos: dict[str, Fifo] = {}
-        self._slots: dict[str, SlotQueue] = {}
+        # Of abstract queues that were used.
+        self.slots: dict[str, SlotQueue] = {}
         # Copies of the whole block that complete on mbarriers, None if the program has none.
         self.mbarriers: Any = None
         self._serial = 0
@@ -216,15 +217,10 @@ class Queues:
             self.fifos[queue.name] = found
         return found
 
-    @property
-    def has_slots(self) -> bool:
-        """Whether abstract queues were used."""
-        return bool(self._slots)
-
     def slots_of(self, queue: Queue) -> SlotQueue:
         """What is forwarded through an abstract queue, made on first use."""
         zero = np.zeros(self.width, np.int64)
-        return self._slots.setdefault(queue.name, SlotQueue(Marks(self.width), zero, zero, zero))
+        return self.slots.setdefault(queue.name, SlotQueue(Marks(self.width), zero, zero, zero))
 
     def issue(self, operation: AsyncOp) -> None:
         """Start an async op; its ordinal is set here."""

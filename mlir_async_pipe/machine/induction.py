@@ -191,7 +191,7 @@ def _refuse_others(unit: Any) -> None:
         ),
         "there is tensor memory": launch.tensor_memory is not None,
         "it is in a function that is called": unit.depth > 1,
-        "queues are abstract": bool(unit.queues.has_slots or unit.deferred),
+        "queues are abstract": bool(unit.queues.slots or unit.deferred),
     }
     for reason, holds in reasons.items():
         if holds:

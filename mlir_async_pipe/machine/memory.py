@@ -87,6 +87,11 @@ class Memory:
         buffer = self.buffers[index]
         return buffer if address < buffer.base + buffer.size else None
 
+    def name_at(self, address: int) -> str:
+        """The name of the buffer that owns a byte, "" for gaps."""
+        buffer = self.buffer_at(address)
+        return "" if buffer is None else buffer.name
+
     @property
     def long_arrays(self) -> Any:
         """The arrays that hold no bytes, None if there are none."""

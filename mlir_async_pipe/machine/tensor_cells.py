@@ -175,14 +175,14 @@ class TensorMemory:
 
     def _check_issued(self, access: TensorAccess) -> None:
         if (self.owner[access.columns] == NOBODY).any():
-            self._report("out-of-bounds", access, NOBODY)
+            self._report("out-of-bounds", access)
         cells = access.cells
         flying = [o for o in self.in_flight if access.meets(o) and not access.is_after(o)]
         for other in flying:
             code = "overwrite-in-flight" if other.writes else "source-overwritten"
             self._report(code if access.writes else "read-in-flight", access, other.site)
         if access.reads and not (flying or self._written(access)):
-            self._report("uninitialised-read", access, NOBODY)
+            self._report("uninitialised-read", access)
         self._check(access, self.writer[cells], self.writer_tick[cells], self.writer_site[cells])
         if access.writes:
             for agent, (ticks, sites) in self.readers.items():
@@ -252,12 +252,9 @@ class TensorMemory:
                     self._report(code, access, int(sites[bad][0]))
                     break
 
-    def _report(self, code: str, access: TensorAccess, other: int) -> None:
+    def _report(self, code: str, access: TensorAccess, other: int | None = None) -> None:
         where = f"lane {int(access.lanes[0])}, column {int(access.columns[0])} of tensor memory"
-        if other == NOBODY:
-            self.detector.report(code, access.site, thread=access.thread, detail=where)
-        else:
-            self.detector.report(code, access.site, other, thread=access.thread, detail=where)
+        self.detector.report(code, access.site, other, thread=access.thread, detail=where)
 
     def finish(self) -> None:
         """The block has ended: columns that nobody gave back, and products that no commit has."""

@@ -454,21 +454,15 @@ def _element(name: str, number: int, shape: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(index)}]" if index else name
 
 
-@dataclass(frozen=True)
-class Divergence:
-    """The innermost terms that differ in operator, or in operands that are leaves."""
-
-    before: int
-    after: int
-
-
-def divergence(table: TermTable, before: int, after: int, is_new: Any) -> Divergence:
-    """Follow two different terms inwards while they apply the same operator.
+def divergence(
+    table: TermTable, before: int, after: int, is_new: Callable[[int], bool]
+) -> tuple[int, int]:
+    """The innermost terms in two different ones that differ in operator, or in operands that are leaves.
 
     Where both operands of a sum differ, the sum of earlier iterations is followed. What is told is a term that
     the program after made itself: `is_new` says of an origin whether it is one.
     """
-    found = Divergence(before, after)
+    found = before, after
     while True:
         operator, operands = table.of(before)
         other, others = table.of(after)
@@ -484,7 +478,7 @@ def divergence(table: TermTable, before: int, after: int, is_new: Any) -> Diverg
         before, after = (deeper or apart)[0]
         leaves = [is_leaf(table.of(term)[0].name) for term in (before, after)]
         if is_new(int(table.origin[after])) and not all(leaves):
-            found = Divergence(before, after)
+            found = before, after
 
 
 def _is_swapped(table: TermTable, pairs: list[tuple[int, int]]) -> bool:

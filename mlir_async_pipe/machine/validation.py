@@ -42,13 +42,7 @@ from mlir_async_pipe.machine.run_kernel import (
     function_name,
     run_in,
 )
-from mlir_async_pipe.machine.term_table import (
-    MEMORY_LIMIT_BYTES,
-    Divergence,
-    TermTable,
-    divergence,
-    printed,
-)
+from mlir_async_pipe.machine.term_table import MEMORY_LIMIT_BYTES, TermTable, divergence, printed
 from mlir_async_pipe.machine.terms import (
     as_array,
     identities,
@@ -491,16 +485,10 @@ class _Question:
         """What is told of an element whose terms are not the same."""
         table = self.table
         # Sums in another order part where nothing is wrong.
-        inner = (
-            Divergence(*pair)
-            if self.reassociate
-            else divergence(table, *pair, self.events.of_second)
-        )
-        one, other = (printed(table, term, given.shapes) for term in (inner.before, inner.after))
+        inner = pair if self.reassociate else divergence(table, *pair, self.events.of_second)
+        one, other = (printed(table, term, given.shapes) for term in inner)
         place = f"{where}[{', '.join(map(str, index))}]" if index else where
-        was, now = (
-            self.events.where(int(table.origin[term])) for term in (inner.before, inner.after)
-        )
+        was, now = (self.events.where(int(table.origin[term])) for term in inner)
         shown = self._shown(given, where, index)
         if shown is None:
             message = (

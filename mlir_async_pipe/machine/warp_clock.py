@@ -12,11 +12,11 @@ for that phase, or acquired from them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from mlir_async_pipe.machine.detector import NOBODY, ONE, SHADOW_FIELDS, Detector, Use
+from mlir_async_pipe.machine.detector import NOBODY, ONE, Detector, Epoch, Number, Use
 from mlir_async_pipe.machine.memory import GLOBAL, WORKGROUP, Memory
 from mlir_async_pipe.vocabulary.rows import MemoryOrder, Scope
 
@@ -201,6 +201,7 @@ def _joined(one: Released, other: Released) -> Released:
 # for the async proxy, through which tensor copies and products of warpgroups access memory.
 
 
+Flag = Annotated[Array, np.bool_, False]
 # The spaces in which the async proxy does not see generic writes by itself.
 _SPACES = {"workgroup": WORKGROUP, "global": GLOBAL}
 
@@ -208,17 +209,10 @@ _SPACES = {"workgroup": WORKGROUP, "global": GLOBAL}
 class ClockedDetector(Detector):
     """A detector that asks `clock` where two accesses lie in one barrier interval."""
 
-    fields = (
-        *SHADOW_FIELDS,
-        ("write_tick", np.int32, 0),
-        ("unfenced", np.bool_, False),
-        ("is_flag", np.bool_, False),
-        ("strong_site", np.int32, NOBODY),
-    )
-    write_tick: Array
-    unfenced: Array
-    is_flag: Array
-    strong_site: Array
+    write_tick: Epoch
+    unfenced: Flag
+    is_flag: Flag
+    strong_site: Number
 
     def __init__(
         self,
@@ -230,7 +224,6 @@ class ClockedDetector(Detector):
     ) -> None:
         super().__init__(memory, sites, granule)
         self.clock, self.flags = clock, flags
-        self._strong = np.array([site.is_strong for site in sites])
         # The tick of the last read of each granule by each warp, and by each tensor core after them,
         # -1 for none in this interval; `readers` are their columns in the clock.
         self.reads = np.zeros((0, clock.warps), np.int32)

@@ -228,7 +228,7 @@ def atomic_update(
     unit: Unit, site: Site, where: ByteSpan, kind: Kind, change: Callable[[int, Array], Array]
 ) -> Array:
     """Apply `change(lane, old)` to one element for each lane in turn; returns old values."""
-    access.update(unit, site, where)
+    access.enter(unit, site, where, "atomic")
     memory = unit.launch.memory
     lanes, _, addresses = where.rows(unit)
     before = memory.zeros((unit.width, *addresses.shape[1:]), kind.dtype)

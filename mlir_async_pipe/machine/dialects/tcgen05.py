@@ -380,7 +380,7 @@ class _Product:
         )
         operations = self.core.operations
         self.core.operations = [op for op in operations if not op.covered.all()] + [operation]
-        self.unit.launch.mbarriers.issue_product(operation)
+        self.unit.launch.mbarriers.issue(operation)
 
     def _touch(
         self, lanes: Array, columns: Array, reads: bool, writes: bool, accumulator: Any

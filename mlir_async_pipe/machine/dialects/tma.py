@@ -157,7 +157,7 @@ def complete_on(copy: ElementCopy, site: Site, address: int, values: Array | Non
         is_proxy=values is None,
         is_remote=barrier.rank != unit.rank,
     )
-    unit.launch.mbarriers.issue(barrier, operation)
+    unit.launch.mbarriers.issue(operation, barrier)
     if unit.launch.policy.poisons and not operation.moved.all():
         copy.poison([0])
     if lane == 0:
