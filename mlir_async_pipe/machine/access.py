@@ -19,7 +19,8 @@ from mlir_async_pipe.facts.values.domains import Expression, OperandPlace, resul
 from mlir_async_pipe.machine.decode import Site, Unit
 from mlir_async_pipe.machine.fifos import Footprint
 from mlir_async_pipe.machine.kinds import Kind
-from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of
+from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
+from mlir_async_pipe.machine.memory import DYNAMIC
 from mlir_async_pipe.machine.terms import identities, is_symbolic
 from mlir_async_pipe.vocabulary.operator_table import (
     CEILING_DIVISION,
@@ -278,6 +279,12 @@ def _drop_outside(
         buffer = unit.launch.memory.name_at(int(lanes_of(memory.base, unit.width)[lane]))
         unit.report("out-of-bounds", site, lane, buffer=buffer)
     return inside if active is None else inside & active
+
+
+def fill(static: tuple[int, ...], dynamic: tuple[Array, ...]) -> list[Array]:
+    """Static numbers, with the dynamic ones in their places."""
+    given = iter(dynamic)
+    return [next(given) if value == DYNAMIC else uniform(value) for value in static]
 
 
 # Affine maps and integer sets on arrays ------------------------------------------------------

@@ -815,8 +815,7 @@ class Unit:
                 else:
                     self._run(block)
                 if block.jump is None:
-                    out = [self.frame.values[key] for key in block.leave]
-                    left = out if left is None else list(merge(self.mask, out, left))
+                    left = merge(self.mask, [self.frame.values[key] for key in block.leave], left)
                     continue
                 values = [self.frame.values[key] for key in block.jump.operands]
                 for target, mask, out in block.jump.execute(self, *values):
@@ -865,6 +864,6 @@ class Unit:
         if known is None:
             return mask, passed
         both = known[0] | mask
-        merged = tuple(merge(mask, new, old) for new, old in zip(passed, known[1], strict=True))
+        merged = merge(mask, passed, known[1])
         whole = both.all() if everyone is None else (both == everyone).all()
         return (everyone if whole else both), merged

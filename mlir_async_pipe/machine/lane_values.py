@@ -141,6 +141,8 @@ def merge(mask: Array | None, new: Any, old: Any) -> Any:
         return np.where(mask.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
     if isinstance(new, Token):
         return replace(new, number=merge(mask, new.number, old.number))
+    if isinstance(new, (tuple, list)):
+        return type(new)(merge(mask, *both) for both in zip(new, old, strict=True))
     return mapped(partial(merge, mask), new, old)
 
 
@@ -169,3 +171,12 @@ def split(mask: Array | None, condition: Array) -> tuple[Any, Any]:
     if not no.any():
         return mask, NONE
     return yes, no
+
+
+def split_cases(mask: Any, value: Any, cases: Iterable[int]) -> list[Any]:
+    """The lanes of `mask` where a value is each of the cases, and last those where it is none of them."""
+    found, rest = [], mask
+    for case in cases:
+        hit, rest = split(rest, value == case) if rest is not NONE else (NONE, NONE)
+        found.append(hit)
+    return [*found, rest]

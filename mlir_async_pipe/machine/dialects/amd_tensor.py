@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from mlir_async_pipe.machine.access import fill
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.async_ops import ElementCopy, refuse_in_scope
-from mlir_async_pipe.machine.dialects.memref import fill
 from mlir_async_pipe.machine.kinds import Kind, stored_kind
 from mlir_async_pipe.machine.lane_values import Array, Parts, lanes_of
 from mlir_async_pipe.machine.memory import memref_shape

@@ -14,7 +14,7 @@ from mlir_async_pipe.machine.dialects.gpu import barrier
 from mlir_async_pipe.machine.dialects.memref import fence
 from mlir_async_pipe.machine.dialects.nvvm import sized_copy
 from mlir_async_pipe.machine.dialects.scf import packer
-from mlir_async_pipe.machine.lane_values import NONE, split
+from mlir_async_pipe.machine.lane_values import split, split_cases
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.memory_ops import HINTS
 from mlir_async_pipe.vocabulary.op_table import CALL, intrinsic_name
@@ -40,18 +40,14 @@ def jump(site: Site) -> Execute:
     row = BRANCH_ROWS[site.name]
     targets = [site.decoder.block_number(block) for block in site.op.successors]
     given = row.operands(site.op)
-    cases = list(enumerate(row.cases(site.op), 1)) if row.cases is not None else []
+    cases = row.cases(site.op) if row.cases is not None else []
 
     def execute(unit: Unit, *values: Any) -> list[tuple[int, Any, Any]]:
-        masks = [NONE] * len(targets)
-        rest: Any = unit.mask
         if row.condition:
-            masks[0], masks[1] = split(rest, values[0])
+            masks = split(unit.mask, values[0])
         else:
-            for number, case in cases:
-                if rest is not NONE:
-                    masks[number], rest = split(rest, values[0] == case)
-            masks[0] = rest
+            *of_cases, rest = split_cases(unit.mask, values and values[0], cases)
+            masks = rest, *of_cases
         return [
             (target, mask, values[part.start : part.stop])
             for target, mask, part in zip(targets, masks, given, strict=True)

@@ -12,7 +12,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.facts.values.domains import parts_of_split, weights_of_join
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import AffineMap, ByteSpan
+from mlir_async_pipe.machine.access import AffineMap, ByteSpan, fill
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import COMBINE, dense_array
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
@@ -27,14 +27,7 @@ from mlir_async_pipe.machine.lane_values import (
     lanes_of,
     uniform,
 )
-from mlir_async_pipe.machine.memory import (
-    DYNAMIC,
-    GLOBAL,
-    PRIVATE,
-    WORKGROUP,
-    MemRefShape,
-    memref_shape,
-)
+from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, MemRefShape, memref_shape
 from mlir_async_pipe.machine.warp_clock import ClockedDetector
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
 from mlir_async_pipe.vocabulary.barriers import FENCE_ROWS
@@ -307,12 +300,6 @@ def subview(site: Site) -> Execute:
         )
 
     return execute
-
-
-def fill(static: tuple[int, ...], dynamic: tuple[Array, ...]) -> list[Array]:
-    """Static numbers, with the dynamic ones in their places."""
-    given = iter(dynamic)
-    return [next(given) if value == DYNAMIC else uniform(value) for value in static]
 
 
 def _box(site: Site) -> Callable[[tuple[Array, ...]], list[list[Array]]]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from functools import partial, reduce
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.bindings.raw_ops import terminator
-from mlir_async_pipe.machine.access import AffineMap, integer_set
+from mlir_async_pipe.machine.access import AffineMap, fill, integer_set
 from mlir_async_pipe.machine.decode import DecodedRegion, Execute, Polling, Site, Unit, semantics
 from mlir_async_pipe.machine.detector import Detector
 from mlir_async_pipe.machine.kinds import unsigned
-from mlir_async_pipe.machine.lane_values import NONE, Array, merge, split
-from mlir_async_pipe.machine.memory import DYNAMIC
+from mlir_async_pipe.machine.lane_values import NONE, Array, merge, split, split_cases
 from mlir_async_pipe.machine.term_table import PLACES, SELECT, TermTable, needs_numbers
 from mlir_async_pipe.machine.terms import Terms, is_array, is_symbolic
 from mlir_async_pipe.machine.warp_order import LockStep
@@ -58,7 +58,7 @@ def run_loop(
         given = unit.run_region(body, (variable, *values))
         # Lanes that have left keep what they left with.
         keep = go if go is not outer else None
-        values = tuple(merge(keep, new, old) for new, old in zip(given, values, strict=True))
+        values = merge(keep, tuple(given), values)
         following = variable + step
         # The last step may pass the largest number of 64 bits: no iteration is after it.
         following = np.where(read(following) < read(variable), upper, following)
@@ -135,19 +135,12 @@ def while_loop(site: Site) -> Execute:
                 condition, *passed = unit.run_region(before, arguments)
                 go, stop = split(unit.mask, condition)
                 if stop is not NONE:
-                    left = (
-                        passed
-                        if left is None
-                        else [merge(stop, new, old) for new, old in zip(passed, left, strict=True)]
-                    )
+                    left = merge(stop, passed, left)
                 if go is NONE:
                     break
                 unit.mask = go
                 given = unit.run_region(after, tuple(passed))
-                keep = go if go is not outer else None
-                arguments = tuple(
-                    merge(keep, new, old) for new, old in zip(given, arguments, strict=True)
-                )
+                arguments = merge(go if go is not outer else None, tuple(given), arguments)
                 if polling is not None:
                     polling.next_iteration(arguments)
                 elif unit.mask is outer:
@@ -163,13 +156,8 @@ def choose(unit: Unit, cases: list[tuple[Any, DecodedRegion | None]]) -> list[An
     """Run each region under its lanes and join what they give."""
     joined: list[Any] | None = None
     for mask, region in cases:
-        if mask is NONE or region is None:
-            continue
-        given = unit.under(mask, region)
-        if joined is None:
-            joined = given
-        else:
-            joined = [merge(mask, new, old) for new, old in zip(given, joined, strict=True)]
+        if mask is not NONE and region is not None:
+            joined = merge(mask, unit.under(mask, region), joined)
     return joined or []
 
 
@@ -179,7 +167,9 @@ def if_else(site: Site) -> Execute:
     then = site.region(0)
     otherwise = site.region(1) if len(list(site.op.regions[1].blocks)) else None
     pack = packer(site)
-    holds = _condition_of(site)
+    holds = (
+        integer_set(site.op.attributes["condition"]) if site.name == "affine.if" else itemgetter(0)
+    )
 
     def execute(unit: Unit, *operands: Any) -> Any:
         condition = holds(operands)
@@ -189,12 +179,6 @@ def if_else(site: Site) -> Execute:
         return pack(choose(unit, [(yes, then), (no, otherwise)]))
 
     return execute
-
-
-def _condition_of(site: Site) -> Any:
-    if site.name == "scf.if":
-        return lambda operands: operands[0]
-    return integer_set(site.op.attributes["condition"])
 
 
 # A branch on data: both sides run, and what they give is a select of the two.
@@ -236,9 +220,7 @@ def _both_sides(
         else:
             side = then if one[0] else otherwise
             given = [] if side is None else unit.under(mask, side)
-        if joined is not None:
-            given = [merge(lanes, new, old) for new, old in zip(given, joined, strict=True)]
-        joined = given
+        joined = merge(lanes, given, joined)
     return joined or []
 
 
@@ -287,15 +269,8 @@ def index_switch(site: Site) -> Execute:
     pack = packer(site)
 
     def execute(unit: Unit, value: Array) -> Any:
-        sides: list[tuple[Any, DecodedRegion | None]] = []
-        rest = unit.mask
-        for case, region in zip(cases, regions, strict=True):
-            if rest is NONE:
-                break
-            hit, rest = split(rest, value == case)
-            sides.append((hit, region))
-        sides.append((rest, default))
-        return pack(choose(unit, sides))
+        masks = split_cases(unit.mask, value, cases)
+        return pack(choose(unit, list(zip(masks, (*regions, default), strict=True))))
 
     return execute
 
@@ -315,23 +290,23 @@ def parallel(site: Site) -> Execute:
         raise site.unsupported("map parallel loops to threads first")
     if len(site.op.results):
         raise site.unsupported("lower parallel loops with results to scf.for first")
-    bounds = _parallel_bounds if site.name == "scf.parallel" else _forall_bounds
-    body = site.region()
-    ranges = bounds(site)
+    body, count = site.region(), site.segments()[0]
+    # Of forall, attributes with the constant bounds; each that is not constant is an operand.
+    bounds = [site.integers(f"static{name}") for name in ("LowerBound", "UpperBound", "Step")]
+    if site.name == "scf.forall":
+        count = len(bounds[0])
 
     def execute(unit: Unit, *operands: Any) -> Any:
-        _run_dimensions(unit, site, body, ranges(operands), ())
+        given = operands if site.name == "scf.parallel" else fill(sum(bounds, ()), operands)
+        lower, upper, step = (given[count * kind : count * (kind + 1)] for kind in range(3))
+        _run_dimensions(unit, body, list(zip(lower, upper, step, strict=True)), ())
         return ()
 
     return execute
 
 
 def _run_dimensions(
-    unit: Unit,
-    site: Site,
-    body: DecodedRegion,
-    ranges: list[tuple[Any, Any, Any]],
-    outer: tuple[Any, ...],
+    unit: Unit, body: DecodedRegion, ranges: list[tuple[Any, Any, Any]], outer: tuple[Any, ...]
 ) -> None:
     """Run the loop nest; `outer` are the induction variables of the dimensions around."""
     (lower, upper, step), *inner = ranges
@@ -344,35 +319,9 @@ def _run_dimensions(
                 return
             unit.mask = go
             if inner:
-                _run_dimensions(unit, site, body, inner, (*outer, variable))
+                _run_dimensions(unit, body, inner, (*outer, variable))
             else:
                 unit.run_region(body, (*outer, variable))
             variable = merge(go if go is not around else None, variable + step, variable)
     finally:
         unit.mask = around
-
-
-def _parallel_bounds(site: Site) -> Any:
-    """Operands: all lower bounds, all upper bounds, all steps."""
-    count, *_ = site.segments()
-
-    def ranges(operands: tuple[Any, ...]) -> list[tuple[Any, Any, Any]]:
-        groups = [operands[count * kind : count * (kind + 1)] for kind in range(3)]
-        return list(zip(*groups, strict=True))
-
-    return ranges
-
-
-def _forall_bounds(site: Site) -> Any:
-    """Attributes with the constant bounds; each that is not constant is an operand."""
-    static = [site.integers(f"static{name}") for name in ("LowerBound", "UpperBound", "Step")]
-
-    def ranges(operands: tuple[Any, ...]) -> list[tuple[Any, Any, Any]]:
-        given = iter(operands)
-        groups = [
-            [next(given) if bound == DYNAMIC else np.array([bound]) for bound in bounds]
-            for bounds in static
-        ]
-        return list(zip(*groups, strict=True))
-
-    return ranges

@@ -10,10 +10,9 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import operations
 from mlir_async_pipe.machine import access
-from mlir_async_pipe.machine.access import AffineMap
+from mlir_async_pipe.machine.access import AffineMap, fill
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
 from mlir_async_pipe.machine.dialects.arith import COMBINE, bitcast
-from mlir_async_pipe.machine.dialects.memref import fill
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.kinds import Kind
 from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
