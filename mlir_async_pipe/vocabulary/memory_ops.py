@@ -36,12 +36,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
 )
 from mlir_async_pipe.vocabulary.memory_layout import (
+    TypeLayout,
     element_bytes,
     if_known,
     layout_of,
     strides_and_offset,
 )
-from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES
+from mlir_async_pipe.vocabulary.memory_names import MEMORY_NAMES, RESOURCE_ACCESSES
 from mlir_async_pipe.vocabulary.rows import (
     AccessKind,
     AccessRule,
@@ -67,14 +68,17 @@ def whole(op: Any) -> None:
     return None
 
 
-def neighbours(name: str) -> Extent:
-    """As many neighbours as the integer attribute `name` says."""
+def neighbours(size: str | int) -> Extent:
+    """As many neighbours, or bytes after a pointer, as a constant or the integer attribute `size` says."""
 
     def extent(op: Any) -> tuple[int, ...] | None:
-        count = integer_attribute(op, name)
+        count = size if isinstance(size, int) else integer_attribute(op, size)
         return None if count is None else (count,)
 
     return extent
+
+
+bytes_of = neighbours
 
 
 def vector_result(op: Any) -> tuple[int, ...]:
@@ -101,16 +105,6 @@ def transfer_type(op: Any) -> tuple[int, ...] | None:
     return shape_of(ir.TypeAttr(op.attributes["transferType"]).value)
 
 
-def bytes_of(size: str | int) -> Extent:
-    """A number of bytes after a pointer: a constant, or the integer attribute `size`."""
-
-    def extent(op: Any) -> tuple[int, ...] | None:
-        count = size if isinstance(size, int) else integer_attribute(op, size)
-        return None if count is None else (count,)
-
-    return extent
-
-
 def bytes_at(size: str | int) -> Extent:
     """The same, where an immediate `offset` may move both ends of a copy (LLVM, AMDGPU intrinsics):
     the copy is then somewhere in their memory."""
@@ -130,19 +124,20 @@ def bytes_given(offset: int, size: int | None = None) -> Extent:
     return extent
 
 
-def result_bytes(op: Any) -> tuple[int, ...] | None:
-    """Bytes after a pointer that hold result 0."""
-    return _type_bytes(op.results[0].type)
+def _layout(op: Any, number: int | None) -> TypeLayout | None:
+    """The layout of operand `number`, or of result 0."""
+    value = op.results[0] if number is None else op.operands[number]
+    return if_known(layout_of, value.type)
 
 
-def operand_bytes(number: int) -> Extent:
-    """Bytes after a pointer that hold operand `number`."""
-    return lambda op: _type_bytes(op.operands[number].type)
+def bytes_held(number: int | None = None) -> Extent:
+    """Bytes after a pointer that hold operand `number`, or result 0."""
 
+    def extent(op: Any) -> tuple[int, ...] | None:
+        layout = _layout(op, number)
+        return None if layout is None else (-(-layout.bits // 8),)
 
-def _type_bytes(kind: Any) -> tuple[int, ...] | None:
-    layout = if_known(layout_of, kind)
-    return None if layout is None else (-(-layout.bits // 8),)
+    return extent
 
 
 def matrix_row(op: Any) -> tuple[int, ...]:
@@ -184,20 +179,16 @@ def shape_of(kind: Any) -> tuple[int, ...]:
 def _kept(mask: Any, size: tuple[int, ...]) -> tuple[int, ...] | None:
     """How many elements from the first one on a mask keeps in each dimension; None: not known, or none."""
     made = defining_op(mask)
+    kept: tuple[int, ...] = ()
     if made is None:
         return None
     if made.name == "vector.constant_mask":
         kept = tuple(ir.DenseI64ArrayAttr(made.attributes["mask_dim_sizes"]))
     elif made.name == "vector.create_mask":
-        given = [constant_value(bound) for bound in made.operands]
-        kept = tuple(
-            min(n, most) if n is not None else 0 for n, most in zip(given, size, strict=True)
-        )
-    else:
-        every = made.name in CONSTANT_OPS and str(made.attributes["value"]).startswith(
-            "dense<true>"
-        )
-        kept = size if every else ()
+        given = zip(map(constant_value, made.operands), size, strict=True)
+        kept = tuple(min(n, most) if n is not None else 0 for n, most in given)
+    elif made.name in CONSTANT_OPS and str(made.attributes["value"]).startswith("dense<true>"):
+        kept = size
     return kept if len(kept) == len(size) and all(n > 0 for n in kept) else None
 
 
@@ -205,9 +196,9 @@ def _masks(op: Any) -> list[Any]:
     """The masks of a transfer: its own, and that of the `vector.mask` around it."""
     around = parent(op)
     own = [op.operands[len(op.operands) - 1]] if size_of_last_group(op) else []
-    return own + (
-        [around.operands[0]] if around is not None and around.name == "vector.mask" else []
-    )
+    if around is not None and around.name == "vector.mask":
+        own.append(around.operands[0])
+    return own
 
 
 def _transferred(op: Any) -> tuple[tuple[int, ...], bool]:
@@ -252,39 +243,21 @@ def _is_inside(op: Any, moved: Any, lengths: dict[int, int]) -> bool:
     return True
 
 
-def transferred(op: Any) -> tuple[int, ...]:
-    return _transferred(op)[0]
-
-
-def wholly_transferred(op: Any) -> bool:
-    return _transferred(op)[1]
-
-
-def _masked_row(op: str, kind: AccessKind, value: str) -> Row:
-    """Neighbours in the last dimension, those that a mask keeps."""
+def _masked_row(op: str, kind: AccessKind, value: str, packed: bool = False) -> Row:
+    """Neighbours in the last dimension, those that a mask keeps; if they are `packed`, as many as it keeps, which is
+    not followed."""
 
     def kept(op: Any) -> tuple[int, ...] | None:
+        if packed:
+            return None
         mask = op.operands[len(op.operands) - 2]
         return _kept(mask, shape_of(mask.type))
 
     def extent(op: Any) -> tuple[int, ...]:
         return kept(op) or shape_of(op.operands[len(op.operands) - 1].type)
 
-    def certain(op: Any) -> bool:
-        return kept(op) is not None
-
-    rule = _rule(kind, extent, certain, contiguous=True)
+    rule = _rule(kind, extent, lambda op: kept(op) is not None, contiguous=True)
     return Row(op, ("memory", "indices*", "mask", value), (rule,))
-
-
-def _packed_row(op: str, kind: AccessKind) -> Row:
-    """Some neighbours from the subscripts on, as many as a mask keeps."""
-
-    def extent(op: Any) -> tuple[int, ...]:
-        return shape_of(op.operands[len(op.operands) - 1].type)
-
-    rule = _rule(kind, extent, never, contiguous=True)
-    return Row(op, ("memory", "indices*", "mask", "value"), (rule,))
 
 
 def size_of_last_group(op: Any) -> int:
@@ -314,15 +287,18 @@ def _pointer_rule(
 
 
 def _load(op: str, extent: Extent, **more: Any) -> Row:
-    return Row(op, ("memory", "indices*"), (_rule("read", extent, **more),))
+    return Row(op, _PLACE, (_rule("read", extent, **more),))
 
 
 def _store(op: str, extent: Extent) -> Row:
-    return Row(op, ("value", "memory", "indices*"), (_rule("write", extent),), stores=True)
+    return Row(op, ("value", *_PLACE), (_rule("write", extent),), stores=True)
 
 
-def _transfer(kind: AccessKind) -> AccessRule:
-    return _rule(kind, transferred, wholly_transferred, takes_slot_index=False)
+def _transfer(op: str, operands: tuple[str, ...], kind: AccessKind) -> Row:
+    rule = _rule(
+        kind, lambda op: _transferred(op)[0], lambda op: _transferred(op)[1], takes_slot_index=False
+    )
+    return Row(op, operands, (rule,), stores=kind == "write")
 
 
 def _copy(op: str) -> Row:
@@ -332,7 +308,8 @@ def _copy(op: str) -> Row:
     return Row(op, ("source", "destination"), tuple(rules))
 
 
-_OFFSETS = ("memory", "indices*", "offsets", "mask", "value")
+_PLACE = ("memory", "indices*")
+_OFFSETS = (*_PLACE, "offsets", "mask", "value")
 
 
 def _somewhere(op: str, operands: tuple[str, ...], kind: AccessKind) -> Row:
@@ -345,17 +322,14 @@ def _bulk(op: str, source: str, size: int | str) -> Row:
     `source`, or with a value. Where that is no constant it touches some of both memories."""
 
     def covered(op: Any) -> tuple[int, ...] | None:
-        count = (
-            integer_attribute(op, size)
-            if isinstance(size, str)
-            else constant_value(op.operands[size])
-        )
+        if isinstance(size, str):
+            count = integer_attribute(op, size)
+        else:
+            count = constant_value(op.operands[size])
         return (count,) if count and count > 0 else None
 
-    def known(op: Any) -> bool:
-        return covered(op) is not None
-
     def rule(kind: AccessKind, memory: str) -> AccessRule:
+        known = lambda op: covered(op) is not None  # noqa: E731
         return AccessRule(kind, memory, "", covered, known, takes_slot_index=False)
 
     reads = (rule("read", "source"),) if source == "source" else ()
@@ -368,14 +342,13 @@ def _of_pointer(op: str, operands: tuple[str, ...], kind: AccessKind, number: in
     (LangRef, load)."""
 
     def alignment(op: Any) -> int:
-        value = op.results[0] if number is None else op.operands[number]
-        layout = if_known(layout_of, value.type)
+        layout = _layout(op, number)
         return integer_attribute(op, "alignment") or (1 if layout is None else layout.alignment)
 
     return Row(
         op,
         operands,
-        (_pointer_rule(kind, result_bytes if number is None else operand_bytes(number)),),
+        (_pointer_rule(kind, bytes_held(number)),),
         order=attribute_order,
         stores=kind == "write",
         alignment=alignment,
@@ -387,30 +360,23 @@ MEMORY_ROWS = {
     for row in (
         _load("memref.load", element),
         _store("memref.store", element),
-        _somewhere("affine.load", ("memory", "indices*"), "read"),
-        _somewhere("affine.store", ("value", "memory", "indices*"), "write"),
+        _somewhere("affine.load", _PLACE, "read"),
+        _somewhere("affine.store", ("value", *_PLACE), "write"),
         _load("vector.load", vector_loaded),
         _store("vector.store", vector_stored),
-        Row(
-            "vector.transfer_read", ("memory", "indices*", "padding", "mask?"), (_transfer("read"),)
-        ),
+        _transfer("vector.transfer_read", (*_PLACE, "padding", "mask?"), "read"),
+        _transfer("vector.transfer_write", ("value", *_PLACE, "mask?"), "write"),
         _masked_row("vector.maskedload", "read", "padding"),
         _masked_row("vector.maskedstore", "write", "value"),
+        _masked_row("vector.expandload", "read", "value", packed=True),
+        _masked_row("vector.compressstore", "write", "value", packed=True),
         _somewhere("vector.gather", _OFFSETS, "read"),
         _somewhere("vector.scatter", _OFFSETS, "write"),
-        _packed_row("vector.expandload", "read"),
-        _packed_row("vector.compressstore", "write"),
-        Row(
-            "vector.transfer_write",
-            ("value", "memory", "indices*", "mask?"),
-            (_transfer("write"),),
-            stores=True,
-        ),
         *(
             Row(op, operands, (_rule("atomic", element),), order=acquire_release)
             for op, operands in (
-                ("memref.atomic_rmw", ("value", "memory", "indices*")),
-                ("memref.generic_atomic_rmw", ("memory", "indices*")),
+                ("memref.atomic_rmw", ("value", *_PLACE)),
+                ("memref.generic_atomic_rmw", _PLACE),
             )
         ),
         _copy("memref.copy"),
@@ -464,18 +430,22 @@ def _wmma_lines(op: Any) -> tuple[int, int, int] | None:
     return None if apart is None or apart < length else (lines, length, apart)
 
 
-def wmma_bytes(op: Any) -> tuple[int, ...] | None:
-    """The bytes from the first element of a tile to its last."""
-    lines, size = _wmma_lines(op), _WMMA_BYTES.get(_word(op, "eltype"))
-    return (
-        None if lines is None or size is None else (((lines[0] - 1) * lines[2] + lines[1]) * size,)
-    )
+def _wmma_tile(kind: AccessKind) -> AccessRule:
+    """The bytes from the first element of a tile to its last: all of them where its lines follow each other without a
+    gap."""
 
+    def extent(op: Any) -> tuple[int, ...] | None:
+        found, size = _wmma_lines(op), _WMMA_BYTES.get(_word(op, "eltype"))
+        if found is None or size is None:
+            return None
+        lines, length, apart = found
+        return (((lines - 1) * apart + length) * size,)
 
-def wmma_is_dense(op: Any) -> bool:
-    """Whether its lines follow each other without a gap."""
-    lines = _wmma_lines(op)
-    return lines is not None and lines[1] == lines[2]
+    def is_dense(op: Any) -> bool:
+        lines = _wmma_lines(op)
+        return lines is not None and lines[1] == lines[2]
+
+    return _pointer_rule(kind, extent, is_dense, active_lanes=first_lane)
 
 
 def _word(op: Any, name: str) -> str:
@@ -502,24 +472,20 @@ def shares_of_sums(op: Any) -> tuple[Share, Share] | None:
     )
 
 
-def has_known_shares(op: Any) -> bool:
-    """Whether it is known which sums each thread has."""
-    return shares_of_sums(op) is not None
-
-
 def _reads(op: str, *operands: str) -> Row:
     """Loads as many bytes as its result has, from its first operand on, or (with more operands:
     offsets, strides) from somewhere in that memory."""
-    rule = _pointed_somewhere("read") if operands else _pointer_rule("read", result_bytes)
+    rule = _pointer_rule("read", *((whole, never) if operands else (bytes_held(),)))
     return Row(op, ("memory", *operands), (rule,))
 
 
-def _pointed_somewhere(kind: AccessKind) -> AccessRule:
-    """Touches a part of the memory, and it is not followed which."""
-    return _pointer_rule(kind, whole, never)
-
-
 LDMATRIX = "nvvm.ldmatrix"
+_ROWS_OF_16_BYTES: tuple[
+    tuple[str, tuple[str, ...], AccessKind, Callable[[Any], int | None]], ...
+] = (
+    (LDMATRIX, ("memory",), "read", matrix_lanes),
+    ("nvvm.stmatrix", ("memory", "values*"), "write", stored_matrix_lanes),
+)
 BUFFER_RESOURCE = "!llvm.ptr<8>"
 
 
@@ -534,63 +500,44 @@ def by_resource(kind: AccessKind, memory: int, size: Extent, name: str = "memory
     return AccessRule(kind, name, "", extent, never, takes_slot_index=False)
 
 
+_TRANSPOSING = (
+    "ds.load.tr16.b128 ds.load.tr4.b64 ds.load.tr6.b96 ds.load.tr8.b64 ds.read.tr16.b64 ds.read.tr4.b64 "
+    "ds.read.tr6.b96 ds.read.tr8.b64 global.load.tr.b128 global.load.tr.b64 global.load.tr4.b64 global.load.tr6.b96"
+)
 _WAVE_TILES = (
     _load("gpu.subgroup_mma_load_matrix", matrix_tile),
     Row(
         "gpu.subgroup_mma_store_matrix",
-        ("value", "memory", "indices*"),
+        ("value", *_PLACE),
         (_rule("write", matrix_tile, active_lanes=first_lane),),
     ),
-    Row(
-        "nvvm.wmma.load",
-        ("memory", "stride"),
-        (_pointer_rule("read", wmma_bytes, wmma_is_dense, active_lanes=first_lane),),
-    ),
-    Row(
-        "nvvm.wmma.store",
-        ("memory", "values*", "stride"),
-        (_pointer_rule("write", wmma_bytes, wmma_is_dense, active_lanes=first_lane),),
-    ),
+    Row("nvvm.wmma.load", ("memory", "stride"), (_wmma_tile("read"),)),
+    Row("nvvm.wmma.store", ("memory", "values*", "stride"), (_wmma_tile("write"),)),
     _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
-    Row(
-        LDMATRIX,
-        ("memory",),
-        (_pointer_rule("read", bytes_of(16), active_lanes=matrix_lanes),),
-        alignment=to_sixteen_bytes,
-    ),
-    Row(
-        "nvvm.stmatrix",
-        ("memory", "values*"),
-        (_pointer_rule("write", bytes_of(16), active_lanes=stored_matrix_lanes),),
-        alignment=to_sixteen_bytes,
+    *(
+        Row(
+            op,
+            operands,
+            (_pointer_rule(kind, bytes_of(16), active_lanes=lanes),),
+            alignment=to_sixteen_bytes,
+        )
+        for op, operands, kind, lanes in _ROWS_OF_16_BYTES
     ),
     Row(
         "nvgpu.warpgroup.mma.store",
         ("value", "memory"),
-        (_pointer_rule("write", whole, has_known_shares, shares=shares_of_sums),),
+        (
+            _pointer_rule(
+                *("write", whole, lambda op: shares_of_sums(op) is not None), shares=shares_of_sums
+            ),
+        ),
     ),
     # Each lane reads at the address it names; what it read goes to other lanes.
     *(
         _load(op, vector_result, contiguous=True)
         for op in ("amdgpu.transpose_load", "amdgpu.global_transpose_load")
     ),
-    *(
-        _reads(f"rocdl.{name}")
-        for name in (
-            "ds.load.tr16.b128",
-            "ds.load.tr4.b64",
-            "ds.load.tr6.b96",
-            "ds.load.tr8.b64",
-            "ds.read.tr16.b64",
-            "ds.read.tr4.b64",
-            "ds.read.tr6.b96",
-            "ds.read.tr8.b64",
-            "global.load.tr.b128",
-            "global.load.tr.b64",
-            "global.load.tr4.b64",
-            "global.load.tr6.b96",
-        )
-    ),
+    *(_reads(f"rocdl.{name}") for name in _TRANSPOSING.split()),
 )
 
 
@@ -617,42 +564,42 @@ _in_buffer = partial(AccessRule, takes_slot_index=False, contiguous=True)
 
 # A buffer's range decides what is read and written: 0, and nothing, outside of it. Offsets in
 # bytes are not followed.
+_RAW = "amdgpu.raw_buffer_"
+_IN_RESOURCE = ("memory", "offset", "scalar_offset", "flags")
+# A buffer's range decides what is read and written: 0, and nothing, outside of it. Offsets in
+# bytes are not followed.
 _BUFFERS = (
     Row(
-        "amdgpu.raw_buffer_load",
-        ("memory", "indices*", "sgpr_offset?"),
+        f"{_RAW}load",
+        (*_PLACE, "sgpr_offset?"),
         (_in_buffer("read", "memory", "indices", in_buffer, unchecked),),
     ),
     Row(
-        "amdgpu.raw_buffer_store",
-        ("value", "memory", "indices*", "sgpr_offset?"),
+        f"{_RAW}store",
+        ("value", *_PLACE, "sgpr_offset?"),
         (_in_buffer("write", "memory", "indices", in_buffer, unchecked),),
     ),
     *(
         Row(
-            f"amdgpu.raw_buffer_atomic_{name}",
-            (*values, "memory", "indices*", "sgpr_offset?"),
+            f"{_RAW}atomic_{name}",
+            (*values, *_PLACE, "sgpr_offset?"),
             (_in_buffer("atomic", "memory", "", whole, never),),
             order=relaxed,
         )
         for name, values in _ATOMICS.items()
     ),
-    Row(
-        "rocdl.raw.ptr.buffer.load",
-        ("memory", "offset", "scalar_offset", "flags"),
-        (by_resource("read", 0, result_bytes),),
-    ),
+    Row(f"{RESOURCE_ACCESSES}load", _IN_RESOURCE, (by_resource("read", 0, bytes_held()),)),
     _reads("rocdl.ptr.s.buffer.load", "offset", "flags"),
     Row(
-        "rocdl.raw.ptr.buffer.store",
-        ("value", "memory", "offset", "scalar_offset", "flags"),
-        (by_resource("write", 1, operand_bytes(0)),),
+        f"{RESOURCE_ACCESSES}store",
+        ("value", *_IN_RESOURCE),
+        (by_resource("write", 1, bytes_held(0)),),
     ),
     *(
         Row(
-            f"rocdl.raw.ptr.buffer.atomic.{name}",
-            (*values, "memory", "offset", "scalar_offset", "flags"),
-            (by_resource("atomic", len(values), operand_bytes(0)),),
+            f"{RESOURCE_ACCESSES}atomic.{name}",
+            (*values, *_IN_RESOURCE),
+            (by_resource("atomic", len(values), bytes_held(0)),),
             order=relaxed,
         )
         for name, values in _ATOMICS.items()
@@ -660,32 +607,12 @@ _BUFFERS = (
 )
 
 
-HINTS = (
-    "amdgpu.global_prefetch",
-    "amdgpu.sched_barrier",
-    "gpu.printf",
-    "memref.prefetch",
-    "nvgpu.tma.prefetch.descriptor",
-    "nvvm.breakpoint",
-    "nvvm.cp.async.bulk.prefetch",
-    "nvvm.cp.async.bulk.tensor.prefetch",
-    "nvvm.nanosleep",
-    "nvvm.pmevent",
-    "nvvm.prefetch",
-    "nvvm.setmaxregister",
-    "rocdl.flat.prefetch",
-    "rocdl.global.prefetch",
-    "rocdl.iglp.opt",
-    "rocdl.s.nop",
-    "rocdl.s.setprio",
-    "rocdl.s.sleep",
-    "rocdl.sched.agpr",
-    "rocdl.sched.bank",
-    "rocdl.sched.barrier",
-    "rocdl.sched.group.barrier",
-    "rocdl.sched.sgpr",
-    "rocdl.sched.vgpr",
-    "vector.print",
+HINTS = tuple(
+    "amdgpu.global_prefetch amdgpu.sched_barrier gpu.printf memref.prefetch nvgpu.tma.prefetch.descriptor "
+    "nvvm.breakpoint nvvm.cp.async.bulk.prefetch nvvm.cp.async.bulk.tensor.prefetch nvvm.nanosleep nvvm.pmevent "
+    "nvvm.prefetch nvvm.setmaxregister rocdl.flat.prefetch rocdl.global.prefetch rocdl.iglp.opt rocdl.s.nop "
+    "rocdl.s.setprio rocdl.s.sleep rocdl.sched.agpr rocdl.sched.bank rocdl.sched.barrier rocdl.sched.group.barrier "
+    "rocdl.sched.sgpr rocdl.sched.vgpr vector.print".split()
 )
 
 # Of what a wave loads together each lane gets another part.
