@@ -1,6 +1,6 @@
 """Property: whatever xor swizzle, width and block, the chip's copies fill LDS as the threads say.
 
-Covers: lowering/rocdl/rocdl_copies.py, lowering/rocdl/wave_layout.py, lowering/rocdl/other_lanes.py
+Covers: lowering/rocdl/rocdl_copies.py, lowering/rocdl/wave_layout.py
 """
 
 from __future__ import annotations

@@ -42,8 +42,14 @@ from mlir_async_pipe.bindings.structured_ops import (
 from mlir_async_pipe.chips.table import Chip, CopyForm
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.uniformity import Uniformity
-from mlir_async_pipe.lowering.rocdl.other_lanes import Wave, check_follows
-from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock, WaveLayout, check_views, prove
+from mlir_async_pipe.lowering.rocdl.wave_layout import (
+    Wave,
+    WaveBlock,
+    WaveLayout,
+    check_follows,
+    check_views,
+    prove,
+)
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import accesses, groups_of
@@ -293,7 +299,7 @@ def _wave_base(plan: CopyPlan, number: int, wave: Wave, build: IntegerWriter) ->
     assert plan.layout is not None
     # Piece k begins at place k * lanes / pieces; the order of places is its own inverse.
     owner = plan.layout.places[number * (wave.block.lanes // plan.pieces)]
-    thread = build.add(wave.first(), owner)
+    thread = build.add(wave.first, owner)
     known: dict[Value, Value] = {}
     return [wave.in_thread(i, thread, build, known) for i in plan.copy.destination_indices]
 
@@ -301,8 +307,8 @@ def _wave_base(plan: CopyPlan, number: int, wave: Wave, build: IntegerWriter) ->
 def _moved_part(plan: CopyPlan, number: int, wave: Wave, build: IntegerWriter) -> _Part:
     """What the running lane does in piece `number`: the part that belongs to its place."""
     copy, pieces = plan.copy, plan.pieces
-    place = build.add(build.divide(wave.lane(), pieces), number * (wave.block.lanes // pieces))
-    offset = build.multiply(build.remainder(wave.lane(), pieces), plan.piece) if pieces > 1 else 0
+    place = build.add(build.divide(wave.lane, pieces), number * (wave.block.lanes // pieces))
+    offset = build.multiply(build.remainder(wave.lane, pieces), plan.piece) if pieces > 1 else 0
     thread = _lane_at(plan, place, wave, build)
     known: dict[Value, Value] = {}
 
@@ -320,7 +326,7 @@ def _lane_at(plan: CopyPlan, place: Value, wave: Wave, build: IntegerWriter) -> 
     """The thread that writes at `place`: the order is its own inverse, so it is the place at
     which thread `place` of the wave writes, read off that thread's destination."""
     assert plan.layout is not None
-    thread = build.add(wave.first(), place)
+    thread = build.add(wave.first, place)
     if not plan.layout.swapped:
         return thread
     copy = plan.copy
@@ -332,7 +338,7 @@ def _lane_at(plan: CopyPlan, place: Value, wave: Wave, build: IntegerWriter) -> 
         here = wave.in_thread(index, thread, build, known)
         if here != base:
             distance = build.add(distance, build.multiply(build.subtract(here, base), stride))
-    return build.add(wave.first(), build.divide(distance, copy.elements))
+    return build.add(wave.first, build.divide(distance, copy.elements))
 
 
 def _issue(plan: CopyPlan, part: _Part, target: list[Value], build: IntegerWriter) -> None:

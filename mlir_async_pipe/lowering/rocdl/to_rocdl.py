@@ -49,7 +49,6 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
     workgroup_buffers,
 )
 from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
-from mlir_async_pipe.lowering.rocdl.other_lanes import Wave
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import (
     CopyPlan,
     WaveCopies,
@@ -57,7 +56,7 @@ from mlir_async_pipe.lowering.rocdl.rocdl_copies import (
     read_copy,
     rewrite_copy,
 )
-from mlir_async_pipe.lowering.rocdl.wave_layout import WaveBlock
+from mlir_async_pipe.lowering.rocdl.wave_layout import Wave, WaveBlock
 from mlir_async_pipe.lowering.scopes.abstract_ops import lower_abstract_ops
 from mlir_async_pipe.lowering.scopes.block_sizes import name_kernels, state_once
 from mlir_async_pipe.lowering.scopes.carried_quotients import carry_quotients

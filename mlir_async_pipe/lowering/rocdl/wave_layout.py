@@ -14,7 +14,9 @@ block, and the static inner loops around the copy where their counters do not co
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -25,16 +27,20 @@ from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     Value,
+    clone,
     defining_op,
     enclosing,
+    source_op,
 )
+from mlir_async_pipe.facts.flow.algorithms import walked
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.thread_numbers import Points
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.session.diagnostics import LoweringError
-from mlir_async_pipe.vocabulary import VIEW_OPS
-from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary import VIEW_OPS, is_pure
+from mlir_async_pipe.vocabulary.launch_ids import Size, thread_dimension
 from mlir_async_pipe.vocabulary.memory_layout import if_known
 
 
@@ -178,3 +184,107 @@ def _sums(
                 )
             total = total + numbers * coefficient * stride
     return total.reshape(block.threads, -1).T
+
+
+# What an index is in another thread of the wave ------------------------------------------------
+#
+#     %row = arith.divui %tid, %c4        in thread %t:  %row' = arith.divui %t, %c4
+#
+# The arithmetic behind a value is cloned with the ids of the thread replaced. Values that all
+# threads share stay as they are.
+
+_IDS = ("gpu.thread_id", "gpu.lane_id", "gpu.subgroup_id")
+
+
+def check_follows(copy: Operation, values: list[Value], uniformity: Uniformity) -> None:
+    """Raise LoweringError (wave-layout) unless `in_thread` can answer for all `values`."""
+
+    def that_differ(among: Iterable[Value]) -> list[Value]:
+        return [value for value in among if uniformity.difference(value) is not None]
+
+    for value in walked(that_differ(values), lambda v: that_differ(source_op(v).operands)):
+        op = defining_op(value)
+        if op is None or len(op.regions) or not (op.name in _IDS or is_pure(op)):
+            raise LoweringError(
+                "the copy cannot move to another lane: an index of it differs between threads "
+                "and is not made of thread ids and constants",
+                code="wave-layout",
+                at=copy,
+                notes=(("the value that differs", uniformity.difference(value)),),
+            )
+
+
+class Wave:
+    """The wave of the running thread."""
+
+    def __init__(self, function: Operation, block: WaveBlock, uniformity: Uniformity) -> None:
+        self.block = block
+        self._uniformity = uniformity
+        first = function.regions[0].blocks[0].operations[0].operation
+        self._builder = IntegerWriter(ir.InsertionPoint(first), function.location)
+
+    @property
+    def first(self) -> Value:
+        """The linear number of the wave's first thread; the same scalar in all its lanes."""
+        return self._numbers[0]
+
+    @property
+    def lane(self) -> Value:
+        return self._numbers[1]
+
+    def in_thread(
+        self, value: Value, thread: Value, build: IntegerWriter, known: dict[Value, Value]
+    ) -> Value:
+        """`value` as the thread of linear number `thread` computes it, at `build`'s place.
+
+        `known` holds what was already made for that thread at that place.
+        """
+        if value in known:
+            return known[value]
+        if self._uniformity.difference(value) is None:
+            return value
+        op = defining_op(value)
+        assert op is not None
+        if op.name in _IDS:
+            known[value] = self._id(op, thread, build)
+        else:
+            for operand in op.operands:
+                self.in_thread(operand, thread, build, known)
+            clone(op, known, build.ip)
+        return known[value]
+
+    def _id(self, op: Operation, thread: Value, build: IntegerWriter) -> Value:
+        if op.name == "gpu.lane_id":
+            return build.remainder(thread, self.block.lanes)
+        if op.name == "gpu.subgroup_id":
+            return build.divide(thread, self.block.lanes)
+        x, y, z = self.block.size
+        dimension = thread_dimension(op)
+        if dimension == 0:
+            return thread if y * z == 1 else build.remainder(thread, x)
+        if dimension == 1:
+            row = build.divide(thread, x)
+            return row if z == 1 else build.remainder(row, y)
+        return build.divide(thread, x * y)
+
+    @cached_property
+    def _numbers(self) -> tuple[Value, Value]:
+        """The wave's first thread and the lane, at the top of the function.
+
+        rocdl.readfirstlane says that the lanes agree, so that addresses made of it are scalar.
+        """
+        build, lanes = self._builder, self.block.lanes
+        x, y, z = self.block.size
+        thread = build.thread_id("x")
+        if y * z > 1:
+            rows = build.thread_id("y")
+            if z > 1:
+                rows = build.add(rows, build.multiply(build.thread_id("z"), y))
+            thread = build.add(thread, build.multiply(rows, x))
+        lane = build.remainder(thread, lanes)
+        if self.block.threads <= lanes:
+            return build.constant(0), lane
+        i32 = ir.IntegerType.get_signless(32, build.location.context)
+        narrow = build.cast("arith.index_cast", build.divide(thread, lanes), i32)
+        scalar = build.cast("rocdl.readfirstlane", narrow, i32)
+        return build.multiply(build.cast("arith.index_cast", scalar, thread.type), lanes), lane
