@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.vocabulary.memory_layout import rounded
 
 BlockLimit = Literal["workgroup memory", "registers", "threads", "blocks"]
 # Schedulers of an NVIDIA multiprocessor, SIMDs of an AMD compute unit: each has its own registers.
@@ -60,8 +61,8 @@ def block_limits(
     """
     unit = _multiprocessor(chip)
     waves = -(-threads // chip.lanes)
-    of_wave = _rounded(registers * chip.lanes, unit.register_unit)
-    of_block = _rounded(workgroup_bytes + unit.kept, unit.memory_unit)
+    of_wave = rounded(registers * chip.lanes, unit.register_unit)
+    of_block = rounded(workgroup_bytes + unit.kept, unit.memory_unit)
     held = _QUARTERS * (unit.registers // _QUARTERS // of_wave) if of_wave else unit.blocks * waves
     return {
         "workgroup memory": unit.memory // of_block if of_block else unit.blocks,
@@ -81,7 +82,3 @@ def _multiprocessor(chip: Chip) -> _Multiprocessor:
     return _Multiprocessor(
         threads, blocks, chip.block_registers, chip.workgroup_bytes, 0, 8 * chip.lanes, 512
     )
-
-
-def _rounded(number: int, unit: int) -> int:
-    return -(-number // unit) * unit

@@ -164,7 +164,7 @@ def _members(kind: Any, text: str) -> _Members | None:
         layout = layout_of(member)
         if _depends_on_chip(type_text(member), layout):
             raise UnknownLayoutError(f"chips differ in the layout of {member} in {kind}")
-        start = end if found[1] else _rounded(end, layout.alignment)
+        start = end if found[1] else rounded(end, layout.alignment)
         offsets.append(start)
         end = start + layout.stride_bytes
     return _Members(kinds, tuple(offsets), bool(found[1]))
@@ -191,7 +191,7 @@ def _struct(members: _Members) -> TypeLayout:
     layouts = [layout_of(kind) for kind in members.kinds]
     alignment = 1 if members.packed else max((row.alignment for row in layouts), default=1)
     end = members.offsets[-1] + layouts[-1].stride_bytes if layouts else 0
-    size = _rounded(end, alignment)
+    size = rounded(end, alignment)
     return TypeLayout(8 * size, size, alignment)
 
 
@@ -245,16 +245,14 @@ _LARGEST_SCALAR_ALIGNMENT = 16
 def _scalar(bits: int) -> TypeLayout:
     size = -(-bits // 8)
     alignment = min(_power_of_two_above(size), _LARGEST_SCALAR_ALIGNMENT)
-    return TypeLayout(bits, _rounded(size, alignment), alignment)
+    return TypeLayout(bits, rounded(size, alignment), alignment)
 
 
 def _vector(kind: Any) -> TypeLayout:
     """The rows of a vector of several dimensions are elements of an array."""
     *outer, length = [int(size) for size in kind.shape] or [1]
     row = row_layout(layout_of(kind.element_type).bits * length)
-    rows = 1
-    for size in outer:
-        rows *= size
+    rows = prod(outer)
     return TypeLayout(row.bits * rows, row.stride_bytes * rows, row.alignment)
 
 
@@ -339,12 +337,12 @@ def _power_of_two_above(number: int) -> int:
     return 1 << max(number - 1, 0).bit_length()
 
 
-def _rounded(size: int, alignment: int) -> int:
+def rounded(size: int, alignment: int) -> int:
+    """The first multiple of `alignment` that is not below `size`."""
     return -(-size // alignment) * alignment
 
 
 REGISTER_BITS, WARPGROUP = 32, 128
-_STRUCT = re.compile(r"!llvm\.struct<\((.*)\)>$")
 _ACCUMULATOR = re.compile(r"!nvgpu\.warpgroup\.accumulator<fragmented = vector<(\d+)x(\d+)xf32>>")
 
 
@@ -364,9 +362,7 @@ def _registers(kind: Any, text: str) -> int:
     accumulator = _ACCUMULATOR.match(text)
     if accumulator is not None:
         return prod(map(int, accumulator.groups())) // WARPGROUP
-    struct = _STRUCT.match(text)
-    if struct is not None:
-        parts = (ir.Type.parse(part, kind.context) for part in struct[1].split(", "))
-        return sum(registers_of_type(part) for part in parts)
+    if _LLVM_STRUCT.match(text):
+        return sum(map(registers_of_type, members_of(kind) or ()))
     layout = if_known(layout_of, kind)
     return 0 if layout is None else -(-layout.bits // REGISTER_BITS)

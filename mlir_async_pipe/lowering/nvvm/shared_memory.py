@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -60,6 +61,7 @@ from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_layout,
     layout_of,
+    rounded,
     span_bytes,
 )
 from mlir_async_pipe.vocabulary.memory_names import (
@@ -159,7 +161,7 @@ def workgroup_buffers(kernel: Operation, gpu_module: Operation) -> list[SharedBu
     for function in reachable(kernel, gpu_module):
         for op in walk(function):
             name = global_name(op)
-            if name is not None and name in seen:
+            if name in seen:
                 continue
             if name is not None:
                 seen.add(name)
@@ -208,19 +210,12 @@ def end_of(buffers: Iterable[SharedBuffer], start: int = 0) -> int:
     return start
 
 
-def rounded(offset: int, alignment: int) -> int:
-    """The first multiple of `alignment` that is not below `offset`."""
-    return -(-offset // alignment) * alignment
-
-
 def reachable(kernel: Operation, gpu_module: Operation) -> list[Operation]:
     """The kernel and the functions of its module that it calls, directly or not."""
     by_name = {symbol_name(f): f for f in module_functions(gpu_module)}
 
     def called(function: Operation) -> list[Operation]:
-        callees = (op.attributes["callee"] for op in walk(function) if "callee" in op.attributes)
-        names = (str(callee).lstrip("@") for callee in callees)
-        return [by_name[name] for name in names if name in by_name]
+        return [by_name[name] for name in map(callee_name, walk(function)) if name in by_name]
 
     return list(walked([kernel], called))
 
@@ -368,9 +363,7 @@ def annotate_alignment(root: Any) -> None:
             continue
         (access,) = accesses(op)
         element = element_bytes(access.memory)
-        total = element
-        for size in access.extent or ():
-            total *= size
+        total = element * prod(access.extent or ())
         useful = 1 << max(total - 1, 0).bit_length()
         known = min(access_alignment(access.memory, access.indices, arithmetic), useful)
         if known > element > 0:
@@ -584,8 +577,8 @@ def _move_attributions(kernel: Operation, start: int) -> int:
         block.erase_argument(ir.BlockArgument(buffer.argument).arg_number)
     if buffers:
         set_integer(kernel, "workgroup_attributions", 0, 64)
-        if "workgroup_attrib_attrs" in kernel.attributes:
-            del kernel.attributes["workgroup_attrib_attrs"]
+        if _ATTRIBUTES in kernel.attributes:
+            del kernel.attributes[_ATTRIBUTES]
     return start
 
 

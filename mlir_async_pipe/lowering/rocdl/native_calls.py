@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
 from mlir_async_pipe.lowering.rocdl.copy_addresses import split_for_rocdl
 from mlir_async_pipe.lowering.scopes.dense_buffers import join_dynamic_globals
+from mlir_async_pipe.vocabulary.control_flow import callee_name
 
 # Bytes into the hidden arguments (code object 5 and newer): the blocks in x, y and z, 32 bits each,
 # then the threads of a block in x, y and z, 16 bits each.
@@ -50,23 +51,16 @@ def calls_to_intrinsics(root: Operation) -> None:
     """Replace the calls, and erase the declarations that nobody calls any more."""
     replaced = []
     for op in walk(root):
-        name = called(op)
-        write = WRITERS.get(name)
+        name = callee_name(op)
+        write = WRITERS.get(name or "")
         value = None if write is None else write(LlvmBuilder(before(op), op.location), op)
         if value is not None:
             op.results[0].replace_all_uses_with(value)
             replaced.append((op, name))
     erase(op for op, _ in replaced)
-    left = {called(op) for op in walk(root)}
+    left = set(map(callee_name, walk(root)))
     names = {name for _, name in replaced} - left
     erase(op for op in list(walk(root)) if op.name == "llvm.func" and symbol_name(op) in names)
-
-
-def called(op: Operation) -> str:
-    """The name of the function that an op calls directly, "" for another op."""
-    if op.name != "llvm.call" or "callee" not in op.attributes:
-        return ""
-    return str(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
 
 
 def _intrinsic(name: str, build: LlvmBuilder, call: Operation) -> Value:

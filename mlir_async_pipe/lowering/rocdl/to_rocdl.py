@@ -73,6 +73,7 @@ from mlir_async_pipe.session.diagnostics import (
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY, NO_COPIES, TOKEN_TYPE
+from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.vocabulary.launch_ids import Launches, block_size, launched_sizes
 from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, ASYNCCNT, CP_ASYNC, TENSORCNT
 
@@ -268,7 +269,7 @@ def check_scope(root: Operation, chip: Chip, session: Session) -> None:
         origin = next((found for token in wait.operands if (found := _crossing(token))), None)
         if origin is not None:
             raise _refused(wait, origin)
-    called = {str(op.attributes["callee"]).lstrip("@") for op in ops if "callee" in op.attributes}
+    called = set(map(callee_name, ops))
     groups = [op for op in ops if is_group(op)]
     in_callees = [op for op in groups if symbol_name(enclosing_function(op)) in called]
     if not in_callees:
@@ -295,7 +296,7 @@ def _crossing(token: Value) -> Operation | None:
     for value in walked([token], lambda value: origins(value).values):
         made = defining_op(value)
         end = value.owner.owner.operation if made is None else made
-        if not origins(value).complete and (is_function(end) or "callee" in end.attributes):
+        if not origins(value).complete and (is_function(end) or callee_name(end)):
             return end
     return None
 

@@ -26,9 +26,11 @@ from mlir_async_pipe.bindings.raw_ops import (
     set_integer,
     symbol_name,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import end_with_yield
 from mlir_async_pipe.chips.table import Chip
+from mlir_async_pipe.facts.flow.algorithms import joined
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import create_copies, create_group, create_wait
 from mlir_async_pipe.lowering.scopes.masked_loads import NONZERO_FILL
 from mlir_async_pipe.lowering.scopes.scope_copies import (
@@ -43,7 +45,7 @@ from mlir_async_pipe.session.diagnostics import LoweringError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access
 from mlir_async_pipe.vocabulary.async_ops import count_operand, no_group, queue_number, tokens_of
-from mlir_async_pipe.vocabulary.control_flow import SCOPE
+from mlir_async_pipe.vocabulary.control_flow import SCOPE, callee_name
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 from mlir_async_pipe.waits.dynamic import possible_counts, wait_for_one_of
 
@@ -303,52 +305,36 @@ def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[
     """
     plans = [AbstractOpsPlan(function) for function in functions(root)]
     for plan in plans:
-        ops = [op for op in walk(plan.function) if op.name == SCOPE]
+        ops = walk_named(plan.function, SCOPE.__eq__)
         plan.scopes = [(op, classify(op, chip, refuse)) for op in ops]
     for connected in _connected(plans):
         kinds = {op: kind for plan in connected for op, kind in plan.scopes}
         leaking = _leaking_queues(kinds)
         for plan in connected:
             _decide(plan, kinds, leaking)
-    nothing = Decided()
-    return [
-        plan
-        for plan in plans
-        if plan.scopes or any(d != nothing for d in (plan.commits, plan.waits, plan.markers))
-    ]
+    empty = (Decided(),) * 3
+    return [p for p in plans if p.scopes or (p.commits, p.waits, p.markers) != empty]
 
 
 def _connected(plans: list[AbstractOpsPlan]) -> list[list[AbstractOpsPlan]]:
     """The functions in groups: one calls another, or both call or are called by a third."""
-    group_of = {symbol_name(plan.function): {symbol_name(plan.function)} for plan in plans}
-    for plan in plans:
-        for op in walk(plan.function):
-            if "callee" not in op.attributes:
-                continue
-            callee = str(op.attributes["callee"]).split("@")[-1]
-            if callee in group_of:
-                merged = group_of[symbol_name(plan.function)] | group_of[callee]
-                group_of.update(dict.fromkeys(merged, merged))
-    found: dict[int, list[AbstractOpsPlan]] = {}
-    for plan in plans:
-        found.setdefault(id(group_of[symbol_name(plan.function)]), []).append(plan)
-    return list(found.values())
+    names = [symbol_name(plan.function) for plan in plans]
+    calls = (
+        (name, callee_name(op))
+        for name, p in zip(names, plans, strict=True)
+        for op in walk(p.function)
+    )
+    parts = joined(names, ((name, callee) for name, callee in calls if callee in names))
+    return [[plan for plan in plans if symbol_name(plan.function) in part] for part in parts]
 
 
 def _decide(plan: AbstractOpsPlan, kinds: Kinds, leaking: set[int | None]) -> None:
-    for op in walk(plan.function):
-        if op.name == COMMIT:
-            decided = plan.commits
-        elif op.name in (*WAITS, *MARKERS):
-            decided = plan.waits if op.name in WAITS else plan.markers
-        else:
-            continue
-        gone = _is_gone(op, kinds) or (
-            op.name == COMMIT
-            and not is_used(op.results[0])
-            and _covers_only_sync(op, kinds, leaking)
-        )
-        (decided.gone if gone else decided.kept).append(op)
+    decided = {COMMIT: plan.commits, **dict.fromkeys(WAITS, plan.waits)}
+    decided |= dict.fromkeys(MARKERS, plan.markers)
+    for op in walk_named(plan.function, decided.__contains__):
+        unnamed = op.name == COMMIT and not is_used(op.results[0])
+        gone = _is_gone(op, kinds) or (unnamed and _covers_only_sync(op, kinds, leaking))
+        (decided[op.name].gone if gone else decided[op.name].kept).append(op)
 
 
 def _is_gone(op: Operation, kinds: Kinds) -> bool:
@@ -364,13 +350,10 @@ def _leaking_queues(kinds: Kinds) -> set[int | None]:
     """
     found = set()
     for scope, kind in kinds.items():
-        queue = queue_number(scope)
-        siblings = operations(scope.block)
+        queue, siblings = queue_number(scope), operations(scope.block)
         following = siblings[siblings.index(scope) + 1 :]
-        committed = queue is not None and any(
-            op.name == COMMIT and queue_number(op) == queue for op in following
-        )
-        if isinstance(kind, ScopeCopies) and not committed:
+        committed = any(op.name == COMMIT and queue_number(op) == queue for op in following)
+        if isinstance(kind, ScopeCopies) and not (committed and queue is not None):
             found.add(queue)
     return found
 
