@@ -163,53 +163,51 @@ def _leads_to(first: int, last: int, instructions: list[str], labels: dict[str, 
 def _following(number: int, text: str, labels: dict[str, int]) -> list[int]:
     """The instructions that may run after one."""
     branch = _BRANCH.search(text)
-    goes_on = text.startswith("@") or branch is None or _CONDITION.search(text) is not None
-    if branch is None and _END.search(text) is not None:
-        goes_on = text.startswith("@")
+    ends = _END.search(text) if branch is None else not _CONDITION.search(text)
     target = labels.get(branch["label"]) if branch else None
+    goes_on = text.startswith("@") or not ends
     return ([] if target is None else [target]) + ([number + 1] if goes_on else [])
 
 
 def _bodies(instructions: list[str], spans: list[tuple[int, int]]) -> tuple[tuple[str, ...], ...]:
+    """The instructions of each loop, without those of the loops inside."""
     bodies = []
-    for span in spans:
-        inner = [s for s in spans if s != span and span[0] <= s[0] and s[1] <= span[1]]
-        bodies.append(
-            tuple(
-                text
-                for number, text in enumerate(instructions[span[0] : span[1] + 1], span[0])
-                if not any(first <= number <= last for first, last in inner)
-            )
-        )
+    for first, last in spans:
+        inner = [s for s in spans if s != (first, last) and first <= s[0] and s[1] <= last]
+        own = (n for n in range(first, last + 1) if not any(a <= n <= b for a, b in inner))
+        bodies.append(tuple(instructions[n] for n in own))
     return tuple(bodies)
 
 
 def _kernel(name: str, instructions: list[str], spans: list[tuple[int, int]]) -> MachineKernel:
     whole = _loop(tuple(instructions))
-    loops = tuple(_loop(body) for body in _bodies(instructions, spans))
+    loops = tuple(map(_loop, _bodies(instructions, spans)))
     return MachineKernel(name, whole.waits, whole.barriers, loops, whole.product_waits)
+
+
+# Parts of the instructions that are counted.
+_COUNTED = {
+    "barriers": "BAR.SYNC",
+    "copies": "LDGSTS",
+    "tensor_copies": "UTMALDG",
+    # .A1T0: one arrival and no bytes.
+    "expects": "SYNCS.ARRIVE.TRANS64 ",
+    "phase_waits": "PHASECHK.TRANS64.TRYWAIT",
+    "commits": "UTCBAR",
+    "arrivals": "SYNCS.ARRIVE.TRANS64.A1T0",
+    "remote_arrivals": "SYNCS.ARRIVE.TRANS64.RED.A1T0",
+    "multicasts": ".MULTICAST",
+}
 
 
 def _loop(body: tuple[str, ...]) -> MachineLoop:
     def counts(pattern: re.Pattern[str]) -> tuple[int, ...]:
         return tuple(int(match["count"], 16) for text in body if (match := pattern.search(text)))
 
-    def number(opcode: str) -> int:
-        return sum(opcode in text for text in body)
-
     return MachineLoop(
-        counts(_WAIT),
-        number("BAR.SYNC"),
-        number("LDGSTS"),
-        sum(bool(_TENSOR.search(text)) for text in body),
-        len(body),
-        counts(_PRODUCT_WAIT),
-        number("UTMALDG"),
-        # .A1T0: one arrival and no bytes.
-        number("SYNCS.ARRIVE.TRANS64 "),
-        number("PHASECHK.TRANS64.TRYWAIT"),
-        number("UTCBAR"),
-        number("SYNCS.ARRIVE.TRANS64.A1T0"),
-        number("SYNCS.ARRIVE.TRANS64.RED.A1T0"),
-        number(".MULTICAST"),
+        waits=counts(_WAIT),
+        multiplications=sum(bool(_TENSOR.search(text)) for text in body),
+        instructions=len(body),
+        product_waits=counts(_PRODUCT_WAIT),
+        **{name: sum(part in text for text in body) for name, part in _COUNTED.items()},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from typing import Any
@@ -87,34 +87,35 @@ def generate(
     Raises LoweringError and UsageError, as the steps do.
     """
     to_nvvm.run(root, to_nvvm.ToNvvmOptions(chip.name, **options), session)
-    kernels = tuple(
-        NvidiaKernel(symbol_name(op), integer_attribute(op, DYNAMIC_BYTES) or 0)
+    sizes = {
+        symbol_name(op): integer_attribute(op, DYNAMIC_BYTES) or 0
         for op in _functions(root)
         if "nvvm.kernel" in op.attributes
-    )
+    }
     if emit == "llvm":
-        return NvidiaCode(str(root), b"", kernels)
+        return NvidiaCode(str(root), b"", tuple(NvidiaKernel(*each) for each in sizes.items()))
     ptx = yield from ptx_text(root, chip, session.seconds)
-    assembled = None
+    needed: dict[str, Any] = {}
+    machine: dict[str, MachineKernel] = {}
+    binary = b""
     if _is_asked(ptx, chip, emit, resources, session):
         ptx, assembled = yield from _assembled(ptx, root, chip, session, kept)
         _report_products(assembled, root, session)
         _report_fault(ptx, root, session)
-    read = {kernel.name: kernel for kernel in read_ptx(ptx)}
-    kernels = tuple(replace(kernel, ptx=read.get(kernel.name)) for kernel in kernels)
-    if assembled is not None:
         needed = assembled.resources
-        kernels = tuple(replace(k, resources=needed.get(k.name)) for k in kernels)
+        if emit == "cubin":
+            binary = assembled.cubin
     elif resources is None and find_tool("ptxas") is not None:
-        asked = (Question(k.name, ptx, chip, kept) for k in kernels)
-        kernels = tuple(replace(k, resources=q) for k, q in zip(kernels, asked, strict=True))
-    if emit == "ptx" or assembled is None:
-        return NvidiaCode(ptx, b"", kernels)
-    if find_tool("nvdisasm") is not None:
+        needed = {name: Question(name, ptx, chip, kept) for name in sizes}
+    read = {kernel.name: kernel for kernel in read_ptx(ptx)}
+    if binary and find_tool("nvdisasm") is not None:
         with session.measured("nvdisasm"):
-            machine = {kernel.name: kernel for kernel in read_cubin(assembled.cubin)}
-        kernels = tuple(replace(k, machine=machine.get(k.name)) for k in kernels)
-    return NvidiaCode("", assembled.cubin, kernels)
+            machine = {kernel.name: kernel for kernel in read_cubin(binary)}
+    kernels = tuple(
+        NvidiaKernel(name, size, read.get(name), needed.get(name), machine.get(name))
+        for name, size in sizes.items()
+    )
+    return NvidiaCode("" if binary else ptx, binary, kernels)
 
 
 def _is_asked(ptx: str, chip: Chip, emit: str, resources: bool | None, session: Session) -> bool:
@@ -358,11 +359,9 @@ def kernel_texts(text: str) -> dict[str, str]:
 
 
 def _kernel(name: str, body: str) -> PtxKernel:
-    waits = tuple(0 if wait[1] else int(wait[0]) for wait in _WAIT.findall(body))
-    copies, commits, barriers = (
-        len(pattern.findall(body)) for pattern in (_COPY, _COMMIT, _BARRIER)
-    )
     head = body[: body.index("{")]
+    waits = tuple(0 if all_ else int(left) for left, all_ in _WAIT.findall(body))
+    copies, commits, barriers = (len(found.findall(body)) for found in (_COPY, _COMMIT, _BARRIER))
     sizes = _BLOCK.search(head)
     threads = None if sizes is None else (int(sizes[1]), int(sizes[2] or 1), int(sizes[3] or 1))
     parameters = tuple("".join(found) for found in _PARAMETER.findall(head))
@@ -435,11 +434,26 @@ def live_registers(kernel: str) -> LiveRegisters:
         [*(places[label] for label in block.jumps), *([number + 1] if block.falls else [])]
         for number, block in enumerate(blocks)
     ]
-    before = _live_before(blocks, following)
+    # What lives before each block, and after the last one.
+    before: list[set[str]] = [set() for _ in range(len(blocks) + 1)]
+
+    def live_after(number: int) -> set[str]:
+        return set().union(*(before[after] for after in following[number]))
+
+    changed = True
+    while changed:
+        changed = False
+        for number, block in reversed(list(enumerate(blocks))):
+            live = live_after(number)
+            for results, operands in reversed(block.statements):
+                live.difference_update(results)
+                live.update(operands)
+            changed = changed or live != before[number]
+            before[number] = live
     width = _widths(kernel)
     between = most = max(sum(map(width, live)) for live in before)
-    for block, after in zip(blocks, following, strict=True):
-        live = set().union(*(before[number] for number in after))
+    for number, block in enumerate(blocks):
+        live = live_after(number)
         needed = sum(map(width, live))
         for results, operands in reversed(block.statements):
             most = max(most, needed + sum(width(each) for each in results if each not in live))
@@ -448,29 +462,6 @@ def live_registers(kernel: str) -> LiveRegisters:
             needed += sum(width(each) for each in set(operands) - live)
             live.update(operands)
     return LiveRegisters(between, most)
-
-
-def _live_before(blocks: list[_Block], following: list[list[int]]) -> list[set[str]]:
-    """What lives before each block, and after the last one."""
-    effects: list[tuple[set[str], set[str]]] = []
-    for block in blocks:
-        made: set[str] = set()
-        used: set[str] = set()
-        for results, operands in reversed(block.statements):
-            made.update(results)
-            used.difference_update(results)
-            used.update(operands)
-        effects.append((made, used))
-    before: list[set[str]] = [set() for _ in range(len(blocks) + 1)]
-    changed = True
-    while changed:
-        changed = False
-        for number in reversed(range(len(blocks))):
-            made, used = effects[number]
-            live = set().union(*(before[after] for after in following[number])) - made | used
-            changed = changed or live != before[number]
-            before[number] = live
-    return before
 
 
 def _blocks(kernel: str) -> tuple[list[_Block], dict[str, int]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -150,21 +149,13 @@ def _held(constant: int, build: LlvmBuilder) -> Any:
 MOST_EVENTS = 4
 
 
-@dataclass(frozen=True)
-class Held:
-    """Values that are to be there before a wait begins."""
-
-    wait: Operation
-    values: tuple[Value, ...]
-
-
 def keep_beside_products(root: Operation) -> None:
     """Do so before each wait for products in a block below `root`."""
     with unchanged():
         blocks = dict.fromkeys(op.block for op in walk_named(root, _is_wait))
         found = [held for block in blocks for held in _held_in(operations(block))]
-    for held in found:
-        _hold(held)
+    for wait, values in found:
+        _hold(wait, values)
 
 
 def _is_wait(name: str) -> bool:
@@ -172,7 +163,8 @@ def _is_wait(name: str) -> bool:
     return row.queue == WGMMA and row.wait is not None
 
 
-def _held_in(ops: list[Operation]) -> Iterator[Held]:
+def _held_in(ops: list[Operation]) -> Iterator[tuple[Operation, tuple[Value, ...]]]:
+    """Waits, each with the values that are to be there before it begins."""
     flying, since = 0, 0
     for at, op in enumerate(ops):
         row = row_of(op)
@@ -180,10 +172,9 @@ def _held_in(ops: list[Operation]) -> Iterator[Held]:
             continue
         if row.wait is not None:
             left = given_count(op) or 0
-            if flying > left:
-                values = _last_of_special(ops[since:at])
-                if values:
-                    yield Held(op, values)
+            values = _last_of_special(ops[since:at]) if flying > left else ()
+            if values:
+                yield op, values
             flying = min(flying, left)
         elif row.commits:
             flying += 1
@@ -196,8 +187,7 @@ def _last_of_special(ops: list[Operation]) -> tuple[Value, ...]:
     needs: dict[Operation, int] = {}
     for op in ops:
         need = 0
-        for operand in op.operands:
-            owner = defining_op(operand)
+        for owner in map(defining_op, op.operands):
             need |= needs.get(owner, 0) if owner is not None else 0
         if _is_special(op):
             need |= 1 << special
@@ -208,13 +198,10 @@ def _last_of_special(ops: list[Operation]) -> tuple[Value, ...]:
     if 2 * covered.bit_count() > special:
         return ()
     values: list[Value] = []
-    while covered != (1 << special) - 1 and len(values) < MOST_EVENTS:
-        best = max(
-            (op for op in ops if _has_register(op)),
-            key=lambda op: (needs[op] & ~covered).bit_count(),
-            default=None,
-        )
-        if best is None or not needs[best] & ~covered:
+    registers = [op for op in ops if _has_register(op)]
+    while registers and covered != (1 << special) - 1 and len(values) < MOST_EVENTS:
+        best = max(registers, key=lambda op: (needs[op] & ~covered).bit_count())
+        if not needs[best] & ~covered:
             break
         covered |= needs[best]
         values.append(best.results[0])
@@ -229,13 +216,10 @@ def _has_register(op: Operation) -> bool:
     return len(op.results) == 1 and type_text(op.results[0].type) in ("f32", "i32")
 
 
-def _hold(held: Held) -> None:
-    build = LlvmBuilder(before(held.wait), held.wait.location)
+def _hold(wait: Operation, values: tuple[Value, ...]) -> None:
+    build = LlvmBuilder(before(wait), wait.location)
     i32 = build.integer(32)
-    bits = [
-        value if value.type == i32 else build.cast("arith.bitcast", value, i32)
-        for value in held.values
-    ]
+    bits = [v if v.type == i32 else build.cast("arith.bitcast", v, i32) for v in values]
     more = "".join(f"setp.eq.or.b32 p, ${n}, -1, p; " for n in range(1, len(bits)))
     text = f"{{ .reg .pred p; setp.eq.b32 p, $0, -1; {more}@p pmevent 0; }}"
     build.assembly(text, ",".join("r" * len(bits)), bits, [], has_effects=True)
