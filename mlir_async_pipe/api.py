@@ -97,8 +97,7 @@ def pipeline(
 
     On an error the module is as it was. Raises InputError for annotations that are wrong,
     PipelineError for loops that cannot be pipelined as they say, HazardError if the result may
-    race; all are AsyncPipeErrors with a code and a place.
-    """
+    race; all are AsyncPipeErrors with a code and a place."""
     known, options = _target(target), _of_the_pass(locals())
 
     def ask() -> Report:
@@ -130,8 +129,7 @@ def count_waits(
     saves up to two thirds of the time.
 
     The report holds records of the kind "waits": for each its count, in groups. On an error the
-    module is as it was. Raises AsyncPipeError.
-    """
+    module is as it was. Raises AsyncPipeError."""
     return _rewrite("async-pipe-count-waits", module, target, _of_the_pass(locals()), witnesses)
 
 
@@ -139,10 +137,8 @@ def count_waits(
 def run_pass(
     name: str, module: Any, target: Target | str | None = None, **options: bool | int | str
 ) -> Report:
-    """Run any registered pass by its name, with its own options, on a module or a function.
-
-    On an error the module is as it was. Raises AsyncPipeError.
-    """
+    """Run any registered pass by its name, with its own options, on a module or a function. On an error the module
+    is as it was. Raises AsyncPipeError."""
     return _rewrite(name, module, target, options, witnesses=True)
 
 
@@ -178,8 +174,7 @@ def check(
 
     The report holds records of the kinds "hazards" (an access that may race, with both ends) and
     "checks" (for each kernel how many accesses are safe, unsafe and unknown). Hazards are errors
-    among the report's diagnostics; nothing is raised for them.
-    """
+    among the report's diagnostics; nothing is raised for them."""
     options = _of_the_pass(locals())
     # The stack is chosen when the pass is imported, so that use("…") can come first.
     from mlir_async_pipe.bindings.raw_ops import plain_values
@@ -224,8 +219,7 @@ def lower(
 
     The result has the text, or the bytes of a "cubin" or "hsaco", `parameters` and `arguments` for a
     launch, and the waits, registers and shared memory (bytes) of each kernel as read back from it. Raises LoweringError where the chip
-    or its tools refuse the module, UsageError for a kind that the target does not have.
-    """
+    or its tools refuse the module, UsageError for a kind that the target does not have."""
     from mlir_async_pipe.bindings.raw_ops import plain_values
     from mlir_async_pipe.bindings.run_on_copy import bytes_of
 

@@ -148,9 +148,8 @@ def _surroundings() -> tuple[Any, ...]:
 
 
 class Recent:
-    """The last results of this process: `most` bytes of them, without those that were asked for least
-    recently. They are kept pickled, so what is kept holds no handle of anybody's context, and who
-    gets one may change it."""
+    """The last results of this process: `most` bytes of them, without those that were asked for least recently.
+    They are kept pickled, so what is kept holds no handle of anybody's context, and who gets one may change it."""
 
     def __init__(self, most: int = 64 << 20) -> None:
         self._most = most

@@ -63,8 +63,7 @@ def folder() -> Path:
 
 
 def names() -> list[str]:
-    """The examples by name: the path in their folder without its ending. Modules that they share
-    are none."""
+    """The examples by name: the path in their folder without its ending. Modules that they share are none."""
     return [name for name in _all_names() if not _is_helper(find(name))]
 
 
@@ -106,10 +105,7 @@ def _summary(name: str) -> str:
 
 
 def find(name: str) -> Path:
-    """The file of an example, by its name or the last part of it.
-
-    Raises UsageError (unknown-example).
-    """
+    """The file of an example, by its name or the last part of it. Raises UsageError (unknown-example)."""
     known = _all_names()
     fitting = [entry for entry in known if name in (entry, entry.rpartition("/")[2])]
     if not fitting:

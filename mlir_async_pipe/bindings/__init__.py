@@ -43,8 +43,7 @@ class Stack:
     """One distribution of MLIR's Python bindings.
 
     `name` is what users type, `prefix` the Python package that holds `ir`, `passmanager`
-    and `rewrite`, `distribution` what pip installs, or the extra of ours that does.
-    """
+    and `rewrite`, `distribution` what pip installs, or the extra of ours that does."""
 
     name: str
     prefix: str
@@ -77,8 +76,7 @@ def use(name: str, *, stub_parents: bool = False) -> None:
     empty one, which saves most of the import time; only a process that owns itself, like
     the command line tool, may do that.
 
-    Raises BindingsError if the name is unknown, not installed, or another stack is in use.
-    """
+    Raises BindingsError if the name is unknown, not installed, or another stack is in use."""
     global _chosen, _stub_parents
     stack = _by_name(name)
     if _chosen is not None and _chosen != stack:
@@ -98,10 +96,7 @@ def use(name: str, *, stub_parents: bool = False) -> None:
 
 
 def current() -> Stack:
-    """The stack of this process; chosen now if it was not yet.
-
-    Raises BindingsError if no stack is installed.
-    """
+    """The stack of this process; chosen now if it was not yet. Raises BindingsError if no stack is installed."""
     global _chosen
     if _chosen is None:
         requested = os.environ.get(ENVIRONMENT_VARIABLE)
@@ -137,10 +132,8 @@ def installed() -> tuple[Stack, ...]:
 
 
 def load(submodule: str) -> Any:
-    """Import `submodule` ("ir", "passmanager", "rewrite", "dialects.nvgpu") of the stack.
-
-    Raises BindingsError if this stack does not have it.
-    """
+    """Import `submodule` ("ir", "passmanager", "rewrite", "dialects.nvgpu") of the stack. Raises BindingsError if
+    this stack does not have it."""
     stack = current()
     if _stub_parents:
         _import_stub_parent(stack)
@@ -178,8 +171,7 @@ def new_context() -> Any:
     """A fresh ir.Context with every dialect of the stack, unregistered dialects allowed.
 
     The abstract ops of `async_pipe` are unregistered in every stack, so a context that
-    does not allow unregistered dialects cannot hold them.
-    """
+    does not allow unregistered dialects cannot hold them."""
     context = load("ir").Context()
     if current().name == "jaxlib":
         registry = load("ir").DialectRegistry()
@@ -226,11 +218,8 @@ def _install_advice(stack: Stack) -> str:
 
 
 def _installed(stack: Stack) -> bool:
-    """Whether the bindings of `stack` are there, without importing anything.
-
-    A package called `mlir` may be an empty placeholder, so the compiled library inside
-    is what counts.
-    """
+    """Whether the bindings of `stack` are there, without importing anything. A package called `mlir` may be an
+    empty placeholder, so the compiled library inside is what counts."""
     top, *rest = stack.prefix.split(".")
     try:
         spec = importlib.util.find_spec(top)

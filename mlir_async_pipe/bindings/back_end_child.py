@@ -39,8 +39,7 @@ class Request:
     run one by one, then `rewrite`, a function of the module's op and a text ("package.module:function:text",
     imported when it is first asked for). Now no op may be left that cannot be translated, unless who asks has
     `checked` that there is none, and the `binary` pipeline runs, if there is one. `answer` is "module" (its text)
-    or "object" (the bytes of the first object of the first gpu.binary).
-    """
+    or "object" (the bytes of the first object of the first gpu.binary)."""
 
     stack: str
     module: str | bytes

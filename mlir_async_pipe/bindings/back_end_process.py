@@ -37,10 +37,8 @@ _EXTRAS = {"nvvm": "nvidia", "rocdl": "amd"}
 
 
 def back_end(lowering: str) -> str:
-    """The name of an installed stack with the back end of "nvvm" or "rocdl".
-
-    Raises UsageError (back-end-missing).
-    """
+    """The name of an installed stack with the back end of "nvvm" or "rocdl". Raises UsageError
+    (back-end-missing)."""
     installed = {stack.name for stack in bindings.installed()}
     for name in _STACKS[lowering]:
         if name in installed:
@@ -69,8 +67,7 @@ def run(request: Request, seconds: dict[str, float] | None = None) -> Generator[
     How long its steps took is added to `seconds`.
 
     The child is ended if nobody waits for its answer. Raises LoweringError: left-over-op and
-    lowering-failed at their places in the text, codegen-failed where the back end gave up.
-    """
+    lowering-failed at their places in the text, codegen-failed where the back end gave up."""
     waiting = _taken(request.stack)
     answer: Any = None
     if waiting is not None:
@@ -109,10 +106,8 @@ def _ask(child: Child, request: Request) -> Generator[None, None, tuple[Any, str
 
 
 def warm_up(lowering: str) -> None:
-    """Start the process that will make code, so that it imports its bindings meanwhile.
-
-    Does nothing for an unknown target or without a back end; asking for code says so.
-    """
+    """Start the process that will make code, so that it imports its bindings meanwhile. Does nothing for an unknown
+    target or without a back end; asking for code says so."""
     try:
         stack = back_end(lowering)
     except (KeyError, UsageError):

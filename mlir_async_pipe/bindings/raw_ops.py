@@ -111,9 +111,8 @@ def edited() -> None:
 
 
 def remembered(function: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
-    """Let a function of one value or op answer each question once while the IR is `unchanged`.
-
-    Its answers are shared, so they must not be changed."""
+    """Let a function of one value or op answer each question once while the IR is `unchanged`. Its answers are
+    shared, so they must not be changed."""
     return _Answers(function)
 
 
@@ -155,11 +154,8 @@ def raw(op: Any) -> Operation:
 
 
 def walk(root: Any) -> Iterator[Operation]:
-    """All ops below and including `root`, in pre-order, collected before the first is given.
-
-    Collecting first makes it safe to rewrite while iterating, as long as no op that is
-    still to come gets erased.
-    """
+    """All ops below and including `root`, in pre-order, collected before the first is given. Collecting first makes
+    it safe to rewrite while iterating, as long as no op that is still to come gets erased."""
     op = root.operation
     return iter(_walked(op) if len(op.regions) else (op,))
 

@@ -35,9 +35,8 @@ Answer = TypeVar("Answer")
 
 
 def run_on_copy(root: Operation, change: Callable[[Operation], Answer]) -> Answer:
-    """The answer of `change` on a copy of `root`, which `root` then becomes.
-
-    Of an op inside of a module the module is copied: launches and globals beside it count, too."""
+    """The answer of `change` on a copy of `root`, which `root` then becomes. Of an op inside of a module the module
+    is copied: launches and globals beside it count, too."""
     around = outermost(root)
     # The bindings let go of an op that nothing holds as soon as one of its own asks for it.
     holder = None if around.name == "builtin.module" else ir.Module.create(around.location)

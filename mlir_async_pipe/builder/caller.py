@@ -103,11 +103,8 @@ def entry(op: Operation) -> Any:
 
 
 def threads_of(op: Operation, given: Threads | None) -> tuple[int, ...]:
-    """The threads of a block in x, y, z: as the kernel says, else as they are given, which it
-    then says too, for proofs need it.
-
-    Raises UsageError (threads-unknown) where nobody says it, (threads-differ) where both do.
-    """
+    """The threads of a block in x, y, z: as the kernel says, else as they are given, which it then says too, for
+    proofs need it. Raises UsageError (threads-unknown) where nobody says it, (threads-differ) where both do."""
     known = constant_sizes(op, "block") if op.name == "gpu.launch" else block_size(op)
     asked = (given,) if isinstance(given, int) else given
     if known is None and asked is None:

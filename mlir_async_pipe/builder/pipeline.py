@@ -73,8 +73,7 @@ class SlotUser:
         """Have a tile of this shape in each slot; `dtype` is an MLIR type or its text.
 
         Slots are memrefs in workgroup memory; with several buffers a slot is a tuple of them.
-        Raises UsageError (bad-argument), (buffer-too-late) after the first slot was taken.
-        """
+        Raises UsageError (bad-argument), (buffer-too-late) after the first slot was taken."""
         self._protocol.may_have_buffer()
         self._buffers.append(buffer_of(shape, dtype))
 
@@ -111,8 +110,7 @@ class Pipeline(SlotUser):
     `lanes`: threads of a warp: 32, or 64 on gfx9.
     `barriers`: `async-pipe` inserts those that the kernel lacks; without it they are yours.
 
-    Raises UsageError (bad-argument) for numbers below 1, or a queue below 0.
-    """
+    Raises UsageError (bad-argument) for numbers below 1, or a queue below 0."""
 
     @called_by_users
     def __init__(
@@ -145,8 +143,7 @@ class Pipeline(SlotUser):
         `when`: an i1; where it is false nothing is issued, and the group is empty. Counts stay
         exact that way, which they do not where a whole `produce` stands under a condition.
 
-        Raises UsageError (slot-open, depth-exceeded, slot-closed, pipeline-closed, forms-mixed).
-        """
+        Raises UsageError (slot-open, depth-exceeded, slot-closed, pipeline-closed, forms-mixed)."""
         self._protocol.produce()
         self.producer_acquire()
         slots = self._take("produce")
@@ -156,10 +153,8 @@ class Pipeline(SlotUser):
 
     @contextmanager
     def consume(self) -> Iterator[Slots]:
-        """Wait for the oldest group not taken yet, emit the block, release the slot.
-
-        Raises UsageError (consume-without-produce, slot-open, slot-closed, pipeline-closed).
-        """
+        """Wait for the oldest group not taken yet, emit the block, release the slot. Raises UsageError
+        (consume-without-produce, slot-open, slot-closed, pipeline-closed)."""
         self._protocol.consume()
         self.consumer_wait()
         with self._holding(self._take("consume")) as given:
@@ -184,8 +179,7 @@ class Pipeline(SlotUser):
         Gives what is carried after the last one: a value or a tuple, as `init` is.
         `options`: those of `annotate`, such as `stage_through="registers"`.
 
-        Raises UsageError (loop-results, slot-open, pipeline-closed, forms-mixed).
-        """
+        Raises UsageError (loop-results, slot-open, pipeline-closed, forms-mixed)."""
         self._protocol.loop()
         slots = self._take("loop")
         with self._holding(slots) as given:

@@ -48,8 +48,7 @@ class RolePipeline(SlotUser):
     no more than a chip runs (1024). Tiles are multiples of 128 bytes.
     For NVIDIA chips from sm_90 on; the lowering for others refuses the copies.
 
-    Raises UsageError (bad-argument).
-    """
+    Raises UsageError (bad-argument)."""
 
     @called_by_users
     def __init__(self, depth: int, consumers: int) -> None:
@@ -83,8 +82,7 @@ class RolePipeline(SlotUser):
         """Wait for a free slot; each of its tiles is to be copied by `copy_tile(tensor_map, slot, at=…)`.
 
         Raises UsageError (role-missing) outside of `producer`, (pipeline-closed) after its `tail`,
-        (tile-missing) where a tile was not.
-        """
+        (tile-missing) where a tile was not."""
         self._protocol.produce()
         slots, number = self._take("produce")
         write = writer()
@@ -101,10 +99,7 @@ class RolePipeline(SlotUser):
 
     @contextmanager
     def consume(self) -> Iterator[Any]:
-        """Wait for the oldest slot, then give it back.
-
-        Raises UsageError (role-missing) outside of `consumer`.
-        """
+        """Wait for the oldest slot, then give it back. Raises UsageError (role-missing) outside of `consumer`."""
         self._protocol.consume()
         slots, number = self._take("consume")
         with self._holding(slots) as given:
@@ -113,10 +108,8 @@ class RolePipeline(SlotUser):
         writer().op("nvgpu.mbarrier.arrive", [self._empty, number], [token])
 
     def tail(self) -> None:
-        """Wait, as the producer, until all slots have been given back; nothing is produced any more.
-
-        Raises UsageError (role-missing) outside of `producer`, (pipeline-closed) after another `tail`.
-        """
+        """Wait, as the producer, until all slots have been given back; nothing is produced any more. Raises
+        UsageError (role-missing) outside of `producer`, (pipeline-closed) after another `tail`."""
         self._in_role("produce")
         self._protocol.tail()
         for _ in range(self.depth):

@@ -70,8 +70,7 @@ def copy_tile(
     `align`: bytes of which the source's rows begin at multiples, where that is not proven:
     copies are 16, 8 or 4 bytes wide, and of elements one by one where not even 4 are sure.
 
-    Raises UsageError (slot-closed, tile-mismatch, tile-mask, threads-unknown, bad-argument).
-    """
+    Raises UsageError (slot-closed, tile-mismatch, tile-mask, threads-unknown, bad-argument)."""
     by_map = str(source.type).startswith("!nvgpu.tensormap.descriptor")
     if at is not None and isinstance(slot, Slot) and by_map:
         check_open(slot)

@@ -32,8 +32,7 @@ class CheckingHook(Hook):
     different places where that cannot be decided (see `mlir_async_pipe.check`).
 
     `reports` has an entry for each kernel that was checked, and `loops` is 0 in all of them.
-    Raises UsageError (bad-argument) for another `check`.
-    """
+    Raises UsageError (bad-argument) for another `check`."""
 
     def __init__(
         self,

@@ -66,8 +66,7 @@ def patterns(
 ) -> Any:
     """A RewritePatternSet, `into` or a new one, with the pattern that pipelines functions.
 
-    `options` are those of `pipeline`. Raises BindingsError where the stack has no rewriting.
-    """
+    `options` are those of `pipeline`. Raises BindingsError where the stack has no rewriting."""
     found = load("rewrite").RewritePatternSet() if into is None else into
     # The driver comes back to what it could not match.
     refused: set[str] = set()
@@ -95,8 +94,7 @@ def _replaced(
     """Put the pipelined form of a function in its place; whether there was something to do.
 
     The whole module is copied, since a function's buffers may be globals beside it. The driver
-    knows the old ops, so it has to erase them.
-    """
+    knows the old ops, so it has to erase them."""
     if not requested_loops(function):
         return False
     copy = outermost(function).clone(ip=False).operation

@@ -42,8 +42,7 @@ class FlyDsl(Hook):
     the order of its text (0: none), or either by the names of kernels. `noalias`: no two tensors of
     a kernel overlap.
 
-    `reports` has an entry for each module that was compiled.
-    """
+    `reports` has an entry for each module that was compiled."""
 
     def __init__(self, num_stages: Stages = 3, *, noalias: bool = False) -> None:
         super().__init__()

@@ -52,8 +52,7 @@ class NumbaCudaMlir(Hook):
     `noalias`: no two arrays of a kernel overlap; without it a pipelined kernel tests that when it
     starts, and has its loops as they were for arrays that do.
 
-    `reports` has an entry for each kernel that was compiled.
-    """
+    `reports` has an entry for each kernel that was compiled."""
 
     def __init__(
         self,
@@ -189,8 +188,7 @@ def _why_not(compiled: Any) -> str:
 def _say_more(function: Operation, layouts: list[str]) -> None:
     """Write which of a kernel's arrays the stack knows to have C layout.
 
-    memref<?x?xf32, strided<[?, ?], offset: ?>> --> memref<?x?xf32, strided<[?, 1], offset: ?>>
-    """
+    memref<?x?xf32, strided<[?, ?], offset: ?>> --> memref<?x?xf32, strided<[?, 1], offset: ?>>"""
     arguments = list(function.regions[0].blocks[0].arguments)
     if len(arguments) != len(layouts):
         return

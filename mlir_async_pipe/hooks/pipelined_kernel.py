@@ -65,8 +65,7 @@ class KernelReport:
     """What a hook made of one kernel, or found of it: one that checks pipelines no loop.
 
     `loops` were pipelined (0: its own stack compiled it as ever, and `diagnostics` say why).
-    `before` is the module as its stack made it, `module` what was compiled instead.
-    """
+    `before` is the module as its stack made it, `module` what was compiled instead."""
 
     kernel: str
     loops: int
@@ -297,8 +296,7 @@ def pairs_to_compare(module: Any) -> dict[str, Pairs]:
     """For each kernel the arrays that must lie apart: those of which one is written.
 
     A kernel is left out whose memory is not all in arrays that it is given with their sizes: a pointer, or a
-    number that is an address, may lead into any of them.
-    """
+    number that is an address, may lead into any of them."""
     for op in walk(module):
         roots = (root_of(access.memory) for access in accesses(op))
         if any(root.kind in GIVEN and root.kind != "argument" for root in roots):

@@ -102,9 +102,8 @@ class _Kernel:
     # Accesses --------------------------------------------------------------------------------
 
     def of_accesses(self) -> Iterator[Diagnostic]:
-        """A remark for each op of the source that asks for more than its bytes need, and one of them all.
-
-        What a pipeline wrote several times is told once, with the worst."""
+        """A remark for each op of the source that asks for more than its bytes need, and one of them all. What a
+        pipeline wrote several times is told once, with the worst."""
         worst: dict[_Where, Traffic | Unknown] = {}
         for access, asked in self.asked.items():
             if asked is not None:
@@ -381,8 +380,7 @@ class Entry:
     A wait leaves `count` groups in flight, a product that waits by itself too. `commits` are the numbers of the entries whose group
     its token may denote, `record` that of the wait's record in the report; None where several
     records fit. `group` is the number of the group of mbarriers that it is about, in the records of
-    roles, None where it is about none or several.
-    """
+    roles, None where it is about none or several."""
 
     number: int
     part: str

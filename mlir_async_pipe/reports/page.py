@@ -53,8 +53,7 @@ def page(reports: Sequence[Report], sources: Sources | None = None) -> str:
 
 
 def fragment(report: Report, sources: Sources | None = None) -> str:
-    """One report as HTML with its style; files that can be read are shown where `sources` does not
-    have them."""
+    """One report as HTML with its style; files that can be read are shown where `sources` does not have them."""
     known = {**_readable(report), **(sources or {})}
     key = hashlib.sha256(repr(report).encode()).hexdigest()[:8]
     paper = Paper(known, f"ap{key}", set())

@@ -40,9 +40,8 @@ def did_you_mean(
 def whole_number(
     name: str, value: Any, least: int, code: str = "bad-argument", at: Any = None
 ) -> int:
-    """A number that Python code passed as `name`: an int, or what NumPy and MLIR have for one.
-
-    Raises UsageError (`code`, `at` a place) for what is none, and for less than `least`."""
+    """A number that Python code passed as `name`: an int, or what NumPy and MLIR have for one. Raises UsageError
+    (`code`, `at` a place) for what is none, and for less than `least`."""
     try:
         number = least - 1 if isinstance(value, bool) else operator.index(value)
     except TypeError:

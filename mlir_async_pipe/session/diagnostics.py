@@ -32,11 +32,8 @@ class Place:
 
     @staticmethod
     def of(location: Any) -> Place:
-        """The place of an ir.Location (or of anything that has `.location`).
-
-        Fused, named and call-site locations stand for their first file location, of Python's
-        frames the innermost outside of the bindings.
-        """
+        """The place of an ir.Location (or of anything that has `.location`). Fused, named and call-site locations
+        stand for their first file location, of Python's frames the innermost outside of the bindings."""
         return Place.at(getattr(location, "location", location))
 
     @staticmethod
@@ -116,8 +113,7 @@ class AsyncPipeError(Exception):
 
     `at` is an op, a location or a Place; `notes` are (message, at) pairs; `advice` becomes
     a last note at the same place that says what the user can do. `loop` is the one that was
-    refused, where it was one.
-    """
+    refused, where it was one."""
 
     loop: Any = None
 

@@ -141,10 +141,8 @@ def find(name: str) -> Pass:
 
 
 def parse_options(found: Pass, text: str) -> Any:
-    """Read `key=value key2 …` into the options dataclass of a pass.
-
-    Raises UsageError (unknown-option, bad-option-value).
-    """
+    """Read `key=value key2 …` into the options dataclass of a pass. Raises UsageError (unknown-option,
+    bad-option-value)."""
     items = (item.partition("=") for item in text.split())
     return read_options(found, ((key, value if equals else "true") for key, equals, value in items))
 

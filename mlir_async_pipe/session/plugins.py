@@ -53,10 +53,8 @@ def install(extra: str) -> str:
 
 
 def library(module: str, *, extra: str, wanted_by: str) -> Any:
-    """The module called `module`, which an extra of ours installs.
-
-    Raises UsageError (missing-extra), which names what wants it.
-    """
+    """The module called `module`, which an extra of ours installs. Raises UsageError (missing-extra), which names
+    what wants it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:

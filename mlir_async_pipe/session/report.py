@@ -37,8 +37,7 @@ class Session:
     own FIFO). `explain` asks passes to leave `async_pipe.reason` attributes and notes.
     `witnesses` asks the count for the reason of each count and the path that attains it, which
     may take as long as the count. `hazards` is the severity that a hazard found by the checker
-    gets in the end. `seconds` says how long steps took, by their names.
-    """
+    gets in the end. `seconds` says how long steps took, by their names."""
 
     target: Target | None = None
     explain: bool = False
@@ -126,8 +125,7 @@ class Report:
         | timelines       | a run, as a picture                              | --run --report=html |
 
         Raises UsageError (unknown-record) for a kind that is none of `KINDS` and that no pass
-        of this run recorded.
-        """
+        of this run recorded."""
         if kind not in self.records and kind not in KINDS:
             raise UsageError(
                 f"no pass records '{kind}'",

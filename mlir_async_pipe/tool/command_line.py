@@ -84,8 +84,7 @@ class Options:
     """Everything that the command line says; field names are the flags' names.
 
     Switches are bool. `split_input_file` is the marker to split at, "" for no splitting;
-    `explain` is "" (no), "true" (yes), the name of a function or the line of a loop.
-    """
+    `explain` is "" (no), "true" (yes), the name of a function or the line of a loop."""
 
     input: str = "-"
     output: str = "-"
@@ -261,8 +260,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(arguments: Sequence[str]) -> Options:
     """Read the command line; raises UsageError (bad-usage).
 
-    `--help` prints and exits 0, as argparse does it.
-    """
+    `--help` prints and exits 0, as argparse does it."""
     words = [_normalised(word) for word in arguments]
     # argparse would take `--async-pipe=num-stages=2 issue=first`, with its space, for a file.
     flagged = [word for word in words if _is_pass(word)]
@@ -309,10 +307,8 @@ def help_list() -> str:
 
 
 def completion(shell: str) -> str:
-    """A script that completes options, their values, our passes and files in `shell`.
-
-    Raises UsageError (missing-extra) where the library that writes it is not installed.
-    """
+    """A script that completes options, their values, our passes and files in `shell`. Raises UsageError
+    (missing-extra) where the library that writes it is not installed."""
     shtab = library("shtab", extra="completion", wanted_by="'--print-completion'")
     parser = _parser()
     for name in passes.names():
@@ -424,9 +420,8 @@ _SMALLEST_LIBRARY = 4_000_000
 
 
 def did_you_mean(name: str, context: Any = None) -> str:
-    """A question that names the option or pass that is written almost so, "" if none is.
-
-    MLIR's passes are asked for with a `context` only, and last: that takes a second."""
+    """A question that names the option or pass that is written almost so, "" if none is. MLIR's passes are asked
+    for with a `context` only, and last: that takes a second."""
     ours = [*(flag.name for flag in FLAGS), *passes.names()]
     near = nearest(name, ours, 0.8)
     if not near and context is not None:

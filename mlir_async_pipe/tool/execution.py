@@ -38,10 +38,8 @@ class DrawnTimeline:
 
 
 def execute(root: Any, options: Options, session: Session) -> bytes:
-    """Run `options.run`; returns the text to print.
-
-    Raises UsageError for bad arguments, MachineError for programs that cannot run.
-    """
+    """Run `options.run`; returns the text to print. Raises UsageError for bad arguments, MachineError for programs
+    that cannot run."""
     from mlir_async_pipe import machine
     from mlir_async_pipe.facts.costs.cost_model import CostModel
     from mlir_async_pipe.machine.timeline import lay_out, svg, write_timeline
@@ -69,10 +67,8 @@ def execute(root: Any, options: Options, session: Session) -> bytes:
 
 
 def validated(before: Any, after: Any, options: Options, session: Session) -> None:
-    """Compare what `options.validate` computes in a module, or its PTX, with what it did before.
-
-    Raises UsageError for bad arguments.
-    """
+    """Compare what `options.validate` computes in a module, or its PTX, with what it did before. Raises UsageError
+    for bad arguments."""
     from mlir_async_pipe.machine.validation import validate
 
     found = validate(
@@ -127,10 +123,8 @@ def _range(text: str) -> Any:
 
 
 def argument(text: str, number: int) -> Any:
-    """The value of one `--arg`; raises UsageError (bad-argument).
-
-    A shape without seed is filled from the seed `number`, the argument's position.
-    """
+    """The value of one `--arg`; raises UsageError (bad-argument). A shape without seed is filled from the seed
+    `number`, the argument's position."""
     if text.endswith(".npy"):
         try:
             return np.load(text, allow_pickle=False)

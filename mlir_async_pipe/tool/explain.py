@@ -37,10 +37,8 @@ EVERYTHING = "true"
 
 
 def selected_places(root: Any, selector: str) -> frozenset[Place] | None:
-    """The places of all ops that `selector` names, None if it selects everything.
-
-    Raises UsageError (unknown-loop) if it names nothing.
-    """
+    """The places of all ops that `selector` names, None if it selects everything. Raises UsageError (unknown-loop)
+    if it names nothing."""
     if selector == EVERYTHING:
         return None
     if selector.isdecimal():

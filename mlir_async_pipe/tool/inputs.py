@@ -22,8 +22,7 @@ _PTX = re.compile(rb"(?>\s+|//[^\n]*|/\*.*?\*/)*+\.version\s", re.DOTALL)
 class Source:
     """One module to process: the name of its file, its bytes, and its first line's number.
 
-    `content` of text starts with `first_line - 1` newlines.
-    """
+    `content` of text starts with `first_line - 1` newlines."""
 
     name: str
     content: bytes

@@ -83,10 +83,8 @@ _ENDED_FROM_OUTSIDE = (signal.SIGTERM, signal.SIGHUP)
 
 
 def _wait(child: int) -> int:
-    """The exit status of the child; who ends this process ends the child too.
-
-    An interrupt from the keyboard reaches both, and the child says so.
-    """
+    """The exit status of the child; who ends this process ends the child too. An interrupt from the keyboard
+    reaches both, and the child says so."""
     earlier = {signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN)}
     for number in _ENDED_FROM_OUTSIDE:
         earlier[number] = signal.signal(number, lambda number, _: os.kill(child, number))

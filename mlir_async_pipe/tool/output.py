@@ -22,10 +22,8 @@ from mlir_async_pipe.tool.mlir_diagnostics import UNNAMED
 
 
 def check_writable(name: str) -> None:
-    """Refuse, before any work is done, an output whose folder is not there or not writable.
-
-    Raises UsageError (cannot-write).
-    """
+    """Refuse, before any work is done, an output whose folder is not there or not writable. Raises UsageError
+    (cannot-write)."""
     if name == "-":
         return
     folder = os.path.dirname(name) or "."
@@ -42,10 +40,8 @@ def _refused(name: str, why: object) -> UsageError:
 
 
 def write(name: str, content: bytes) -> None:
-    """Write `content` to a file in one step, or to standard output for "-".
-
-    Devices and pipes (/dev/null) are written to directly. Raises UsageError (cannot-write).
-    """
+    """Write `content` to a file in one step, or to standard output for "-". Devices and pipes (/dev/null) are
+    written to directly. Raises UsageError (cannot-write)."""
     try:
         if name == "-":
             # What a hook printed stands before it, whether or not the interpreter buffers text.

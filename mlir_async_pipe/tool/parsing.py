@@ -24,10 +24,8 @@ _SEVERAL_OPS = "source must contain a single top-level operation"
 
 
 def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
-    """The root op of `source`: a module, or whatever op stands alone without `implicit_module`.
-
-    Returns an object with `.operation` that owns the IR. Raises MlirErrors.
-    """
+    """The root op of `source`: a module, or whatever op stands alone without `implicit_module`. Returns an object
+    with `.operation` that owns the IR. Raises MlirErrors."""
     if source.is_bytecode:
         return _parsed(ir.Module, source.content, context, "parse-error")
     text = source.text
@@ -58,10 +56,8 @@ def _parsed(kind: Any, content: str | bytes, context: Any, code: str) -> Any:
 
 
 def _named(module: Any, name: str) -> Any:
-    """The module with `name` as the file of its locations.
-
-    Quotes inside strings are printed as escapes, so the pattern finds locations only.
-    """
+    """The module with `name` as the file of its locations. Quotes inside strings are printed as escapes, so the
+    pattern finds locations only."""
     text = module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
     quoted = json.dumps(name, ensure_ascii=False)
     named = _UNNAMED_PLACE.sub(lambda place: f"{quoted}{place[1]}", text)

@@ -41,8 +41,7 @@ class MlirStep:
     """Passes of MLIR: pipeline text whose anchor is the root op.
 
     `anchors` is the nest of the one pass of a single step, () for the root and for a step of
-    several passes; `name` is the pass or, for several, the whole text.
-    """
+    several passes; `name` is the pass or, for several, the whole text."""
 
     text: str
     name: str
@@ -67,10 +66,8 @@ Step = MlirStep | OurStep
 
 
 def from_flags(flags: tuple[PassFlag, ...], root: str, context: Any) -> NestedPipeline:
-    """The pipeline of pass flags; a pass for another op than the root is nested into it.
-
-    Raises UsageError (unknown-pass, bad-pass-options).
-    """
+    """The pipeline of pass flags; a pass for another op than the root is nested into it. Raises UsageError
+    (unknown-pass, bad-pass-options)."""
     elements: list[PassCall | NestedPipeline] = []
     for flag in flags:
         call = PassCall(flag.name, flag.options, 0)
@@ -85,8 +82,7 @@ def make(
     """The steps of `pipeline`; with `single` each pass is a step of its own.
 
     `defaults` are values (chip, smem_limit, cluster) for options of our passes that the text leaves out.
-    Raises UsageError (unknown-pass, bad-pass-options, unknown-option, bad-option-value).
-    """
+    Raises UsageError (unknown-pass, bad-pass-options, unknown-option, bad-option-value)."""
     steps: list[Step] = []
     for part in _cut(pipeline):
         if isinstance(part, NestedPipeline):
@@ -297,8 +293,7 @@ def run(
     """Run `steps` in order on `root`; raises AsyncPipeError or MlirErrors and stops there.
 
     `begins` is told of each what begins, so that a crash can be reported with its pass. `proven` is what the step before the first one gave, and nothing has changed since; what the last
-    one gave is returned.
-    """
+    one gave is returned."""
     for step in steps:
         begins(f"running '{step.name}'")
         for instrument in instruments:

@@ -13,10 +13,8 @@ from mlir_async_pipe.tool.pass_steps import Instrument, Step, selected
 
 
 def print_ir(root: Any, options: Options) -> str:
-    """The text of `root` in the form that the flags ask for, with a newline at its end.
-
-    IR that does not verify is printed in generic form, as MLIR does it.
-    """
+    """The text of `root` in the form that the flags ask for, with a newline at its end. IR that does not verify is
+    printed in generic form, as MLIR does it."""
     op = root.operation
     # Older stacks do not have this option.
     prefixes = {}
@@ -52,11 +50,8 @@ def _numbered(number: int, location: Any) -> Any:
 
 
 class DumpIr(Instrument):
-    """Dumps IR to stderr around the steps that the flags name.
-
-    Steps must be single passes. `after_change` keeps the text before a step, which costs one
-    print more, and dumps only what differs.
-    """
+    """Dumps IR to stderr around the steps that the flags name. Steps must be single passes. `after_change` keeps
+    the text before a step, which costs one print more, and dumps only what differs."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

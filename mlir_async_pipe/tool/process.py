@@ -56,8 +56,7 @@ class Processed:
     """One source on its way through parsing, passes and printing, and what became of it.
 
     `content` is the output, None if there is none; `session` has what was said and recorded; `functions` are the
-    places and names of the functions, for YAML remarks; `refusal` is the error that refused a loop, if one did.
-    """
+    places and names of the functions, for YAML remarks; `refusal` is the error that refused a loop, if one did."""
 
     def __init__(self, source: Source, work: Work) -> None:
         self._source, self._work, self._options = source, work, work.options
@@ -77,10 +76,8 @@ class Processed:
         self.refusal: Diagnostic | None = None
 
     def run(self) -> Self:
-        """Parse, run and print; every diagnostic goes to the sink.
-
-        With --verify-diagnostics only differences from the expectations go there.
-        """
+        """Parse, run and print; every diagnostic goes to the sink. With --verify-diagnostics only differences from
+        the expectations go there."""
         errors: Sequence[Diagnostic] = ()
         try:
             with self._context() as context:
@@ -276,8 +273,7 @@ class Processed:
         """Code for the session's target; None if the session has errors, before or after
         `last_check`, which does not change the IR: the back end works meanwhile.
 
-        Raises LoweringError where the module cannot become code.
-        """
+        Raises LoweringError where the module cannot become code."""
         options, session = self._options, self.session
         assert session.target is not None  # the command line refuses --emit without --target
         from mlir_async_pipe.lowering.lower import CodeOptions, begin

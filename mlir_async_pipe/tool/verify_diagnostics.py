@@ -47,10 +47,8 @@ _MENTIONS = re.compile(r"expected-(?:error|note|remark|warning)(?:-re)?\s*(?:@|\
 def compare(
     source: Source, diagnostics: Iterable[Diagnostic], *, only_expected: bool = False
 ) -> list[Diagnostic]:
-    """What is missing or too much, as errors; [] if all is as expected.
-
-    With `only_expected` nothing is too much.
-    """
+    """What is missing or too much, as errors; [] if all is as expected. With `only_expected` nothing is too
+    much."""
     open_expectations, problems = _expectations(source)
     for said in _everything_said(diagnostics):
         met = next((e for e in open_expectations if e.is_met_by(said)), None)

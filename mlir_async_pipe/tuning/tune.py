@@ -135,8 +135,7 @@ def tune(
     another way to measure takes another file.
     `progress`: shows a bar on standard error (needs `rich`).
 
-    Raises UsageError (empty-space, unknown-parameter, unknown-target, bad-store).
-    """
+    Raises UsageError (empty-space, unknown-parameter, unknown-target, bad-store)."""
     if isinstance(target, str):
         target = Target.parse(target)
     chosen = candidates(space)
@@ -253,10 +252,8 @@ OPTIONS = frozenset(inspect.signature(api.pipeline).parameters) - _NOT_OPTIONS
 
 
 def candidates(space: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Every choice of one value for each parameter, the last parameter changing fastest.
-
-    Raises UsageError (empty-space) for a space without candidates.
-    """
+    """Every choice of one value for each parameter, the last parameter changing fastest. Raises UsageError
+    (empty-space) for a space without candidates."""
     empty = [name for name, values in space.items() if not len(values)]
     if empty or not space:
         raise UsageError(
@@ -270,10 +267,8 @@ def candidates(space: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 def divided(
     build: Callable[..., Any], parameters: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arguments of `build`, and the options of `pipeline`.
-
-    Raises UsageError (unknown-parameter) for a parameter that neither takes.
-    """
+    """The arguments of `build`, and the options of `pipeline`. Raises UsageError (unknown-parameter) for a
+    parameter that neither takes."""
     taken = inspect.signature(build).parameters
     takes_all = any(given.kind is given.VAR_KEYWORD for given in taken.values())
     built = {n: v for n, v in parameters.items() if n in taken or (takes_all and n not in OPTIONS)}
@@ -350,8 +345,7 @@ class Task:
     """A candidate, ready to be sent: the annotated module's text and what to do with it.
 
     `options` are keywords of `pipeline`. `inputs` are the arguments of a run on the machine, None
-    for none. `stack` names the bindings.
-    """
+    for none. `stack` names the bindings."""
 
     parameters: dict[str, Any]
     text: str
@@ -444,8 +438,7 @@ class Outcome:
     `shared_bytes`: of a block. `blocks`: that one multiprocessor holds at once. `cycles`,
     `stalls`: of thread 0 on the machine, by the table of costs. `cost`: what the caller measured,
     `work`: what the caller says that one block does.
-    `text`, `binary`: the emitted code.
-    """
+    `text`, `binary`: the emitted code."""
 
     parameters: dict[str, Any]
     code: str = ""
@@ -472,8 +465,7 @@ class Outcome:
 
         While one block stalls another one computes: B blocks take max(total, B * (total - stalls))
         cycles. 1000 cycles with 600 of them stalled: 1000 for one block, 500 each for two, 400 each
-        for three or more; that is divided by what each block does.
-        """
+        for three or more; that is divided by what each block does."""
         if self.cycles is None or self.stalls is None:
             return None
         of_block = max(self.cycles / max(self.blocks or 1, 1), self.cycles - self.stalls)
