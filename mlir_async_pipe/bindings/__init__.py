@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 import types
@@ -103,7 +104,7 @@ def current() -> Stack:
         if requested:
             use(requested, stub_parents=_stub_parents)
         else:
-            _chosen = _already_imported() or _first_installed()
+            _chosen = _first()
     assert _chosen is not None
     return _chosen
 
@@ -231,12 +232,10 @@ def _installed(stack: Stack) -> bool:
     return any(os.path.isdir(os.path.join(location, *rest, "_mlir_libs")) for location in locations)
 
 
-def _already_imported() -> Stack | None:
-    return next((stack for stack in STACKS if f"{stack.prefix}.ir" in sys.modules), None)
-
-
-def _first_installed() -> Stack:
-    for stack in filter(_installed, STACKS):
+def _first() -> Stack:
+    """The stack that is imported already, else the first that is installed."""
+    imported = (stack for stack in STACKS if f"{stack.prefix}.ir" in sys.modules)
+    for stack in itertools.chain(imported, filter(_installed, STACKS)):
         return stack
     raise BindingsError(
         "no MLIR Python bindings are installed",

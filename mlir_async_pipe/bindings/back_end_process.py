@@ -195,9 +195,5 @@ os.register_at_fork(after_in_child=_waiting.clear)
 
 def _first_error(text: str) -> str:
     """The line of a process's complaint that says most: LLVM's fatal error, else the last."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    for line in lines:
-        found = re.search(r"(?:LLVM ERROR|error): (.*)", line)
-        if found:
-            return found.group(1)
-    return lines[-1] if lines else "it ended without a word"
+    found = re.search(r"(?:LLVM ERROR|error): (.*)", text)
+    return found[1] if found else text.rpartition("\n")[2] or "it ended without a word"

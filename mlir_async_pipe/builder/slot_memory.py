@@ -182,14 +182,9 @@ def window(memory: Value, offsets: Sequence[Value | int], shape: Sequence[int]) 
         "static_strides": ir.DenseI64ArrayAttr.get([1] * len(places)),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, len(dynamic), 0, 0]),
     }
-    kind = _type(ir.MemRefType(memory.type), static_strides(memory)[outer:], shape)
-    return write.make("memref.subview", [memory, *dynamic], kind, attributes)
-
-
-def _type(whole: Any, strides: list[int | None], shape: Sequence[int]) -> Any:
-    sizes = "x".join(map(str, shape))
+    whole, sizes = ir.MemRefType(memory.type), "x".join(map(str, shape))
+    strides = static_strides(memory)[outer:]
     steps = ", ".join("?" if stride is None else str(stride) for stride in strides)
     space = f", {whole.memory_space}" if whole.memory_space is not None else ""
-    return ir.Type.parse(
-        f"memref<{sizes}x{whole.element_type}, strided<[{steps}], offset: ?>{space}>"
-    )
+    kind = f"memref<{sizes}x{whole.element_type}, strided<[{steps}], offset: ?>{space}>"
+    return write.make("memref.subview", [memory, *dynamic], ir.Type.parse(kind), attributes)

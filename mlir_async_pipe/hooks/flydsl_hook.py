@@ -52,14 +52,22 @@ class FlyDsl(Hook):
     def install(self) -> None:
         stack = importlib.import_module("flydsl.compiler.jit_function")
         in_parts, run = stack._run_pipeline, stack._run_pass_manager
-        self._replace(
-            stack,
-            "_run_pipeline",
-            lambda module, fragments, **options: self._in_two(in_parts, module, fragments, options),
-        )
-        self._replace(
-            stack, "_run_pass_manager", lambda manager, module: self._run(run, manager, module)
-        )
+
+        def in_two(module: Any, fragments: list[str], **options: Any) -> None:
+            """Run a pipeline up to where loops go, and the rest."""
+            cut = next((n for n, part in enumerate(fragments) if _LOOPS_GO in part), 0)
+            for part in filter(None, (fragments[:cut], fragments[cut:])):
+                in_parts(module, part, **options)
+
+        def after_ours(manager: Any, module: Any) -> None:
+            """Run passes of the stack, after ours if they are those that take the loops away."""
+            chip = _CHIP.search(str(manager))
+            if _LOOPS_GO in str(manager) and chip is not None:
+                self._pipeline(module, chip.group(1))
+            run(manager, module)
+
+        self._replace(stack, "_run_pipeline", in_two)
+        self._replace(stack, "_run_pass_manager", after_ours)
         # What was compiled elsewhere, or with other wishes, is not found in the stack's caches.
         key = stack.JitFunction._build_full_cache_key
         wishes = ("mlir_async_pipe", str(self.num_stages), self.noalias)
@@ -68,22 +76,6 @@ class FlyDsl(Hook):
             "_build_full_cache_key",
             lambda function, *given, **options: (*key(function, *given, **options), wishes),
         )
-
-    def _in_two(
-        self, original: Any, module: Any, fragments: list[str], options: dict[str, Any]
-    ) -> None:
-        """Run a pipeline up to where loops go, and the rest."""
-        cut = next((n for n, part in enumerate(fragments) if _LOOPS_GO in part), 0)
-        for part in (fragments[:cut], fragments[cut:]):
-            if part:
-                original(module, part, **options)
-
-    def _run(self, original: Any, manager: Any, module: Any) -> None:
-        """Run passes of the stack, after ours if they are those that take the loops away."""
-        chip = _CHIP.search(str(manager))
-        if _LOOPS_GO in str(manager) and chip is not None:
-            self._pipeline(module, chip.group(1))
-        original(manager, module)
 
     def _pipeline(self, module: Any, chip: str) -> None:
         text = module.operation.get_asm(enable_debug_info=True)

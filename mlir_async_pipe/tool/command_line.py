@@ -267,19 +267,9 @@ def parse(arguments: Sequence[str]) -> Options:
     namespace, more = _parser().parse_known_args([w for w in words if w not in flagged])
     rest = [*flagged, *more]
     values: dict[str, Any] = {k: v for k, v in vars(namespace).items() if v is not None}
-    flags = {flag.field: flag for flag in FLAGS}
-    for name, value in values.items():
-        flag = flags.get(name)
-        if flag is None:
-            continue
-        if flag.choices == ("true", "false"):
-            values[name] = value == "true"
-        elif flag.repeated:
-            values[name] = tuple(word for entry in value for word in entry.split(","))
-        elif flag.metavar in ("N", "BYTES"):
-            values[name] = _whole_number(flag.name, value)
-        elif flag.metavar == "REGEX":
-            _check_expression(flag.name, value)
+    for flag in FLAGS:
+        if flag.field in values:
+            values[flag.field] = _converted(flag, values[flag.field])
     values["passes"] = tuple(_pass_flag(word) for word in rest)
     options = Options(**values)
     if options.passes and options.pass_pipeline is not None:
@@ -387,21 +377,25 @@ def _pass_flag(word: str) -> PassFlag:
     return PassFlag(name, options)
 
 
-def _check_expression(name: str, text: str) -> None:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"option '--{name}' is '{text}', no regular expression: {error}", code="bad-usage"
-        ) from None
-
-
-def _whole_number(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise UsageError(
-            f"option '--{name}' is '{text}', expected a whole number of 0 or more", code="bad-usage"
-        )
-    return int(text)
+def _converted(flag: Flag, given: Any) -> Any:
+    """What was written for a flag, as the value of the option. Raises UsageError (bad-usage)."""
+    if flag.choices == ("true", "false"):
+        return given == "true"
+    if flag.repeated:
+        return tuple(word for entry in given for word in entry.split(","))
+    why = ""
+    if flag.metavar in ("N", "BYTES"):
+        if given.isdecimal():
+            return int(given)
+        why = "expected a whole number of 0 or more"
+    elif flag.metavar == "REGEX":
+        try:
+            re.compile(given)
+        except re.error as error:
+            why = f"no regular expression: {error}"
+    if why:
+        raise UsageError(f"option '--{flag.name}' is '{given}', {why}", code="bad-usage")
+    return given
 
 
 # The names that may follow two dashes: options, our passes, and MLIR's.

@@ -45,7 +45,13 @@ def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
         raise MlirErrors(errors_of(error, code="parse-error")) from None
     if root.operation.name == "builtin.module":
         return root
-    return _in_module(root, context) if implicit_module else root
+    if not implicit_module:
+        return root
+    module = ir.Module.create(loc=ir.Location.unknown(context))
+    module.body.append(root.operation)
+    if not module.operation.verify():
+        raise InputError("the input does not verify", code="parse-error", at=root.operation)
+    return module
 
 
 def _parsed(kind: Any, content: str | bytes, context: Any, code: str) -> Any:
@@ -65,14 +71,6 @@ def _named(module: Any, name: str) -> Any:
 
 
 _UNNAMED_PLACE = re.compile(rf'"{re.escape(UNNAMED)}"(:\d+:\d+)')
-
-
-def _in_module(root: Any, context: Any) -> Any:
-    module = ir.Module.create(loc=ir.Location.unknown(context))
-    module.body.append(root.operation)
-    if not module.operation.verify():
-        raise InputError("the input does not verify", code="parse-error", at=root.operation)
-    return module
 
 
 def verify(root: Any, file: str) -> None:

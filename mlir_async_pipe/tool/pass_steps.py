@@ -87,8 +87,12 @@ def make(
     for part in _cut(pipeline):
         if isinstance(part, NestedPipeline):
             _check_mlir(part, context)
-            whole = MlirStep(str(part), ",".join(map(str, part.elements)))
-            steps.extend(_single_steps(part, context) if single else [whole])
+            if not single:
+                steps.append(MlirStep(str(part), ",".join(map(str, part.elements))))
+                continue
+            # Named pipelines are opened up; MLIR prints them with all their options.
+            for call, anchors in leaves(_opened_by_mlir(part, context)):
+                steps.append(MlirStep(_nested(str(call), anchors), call.name, anchors))
         else:
             step = _our_step(*part, defaults)
             steps.extend(_opened(step) if single else [step])
@@ -135,7 +139,10 @@ def _our_step(call: PassCall, anchors: tuple[str, ...], defaults: dict[str, Any]
         found = passes.find(call.name)
         options = passes.parse_options(found, call.options)
     except AsyncPipeError as error:
-        raise _at_column(error, call) from None
+        said = error.diagnostic
+        advice = said.notes[-1].message if said.notes else None
+        why = said.message
+        raise UsageError(why, code=error.code, at=_place(call), advice=advice) from None
     return OurStep(found, passes.with_defaults(options, defaults), str(call), anchors)
 
 
@@ -157,22 +164,8 @@ def _text(found: passes.Pass, options: Any) -> str:
     return f"{found.name}{{{' '.join(given)}}}" if given else found.name
 
 
-def _at_column(error: AsyncPipeError, call: PassCall) -> AsyncPipeError:
-    advice = error.diagnostic.notes[-1].message if error.diagnostic.notes else None
-    message = error.diagnostic.message
-    return UsageError(message, code=error.code, at=_place(call), advice=advice)
-
-
 def _place(call: PassCall) -> Place:
     return Place(PIPELINE, 1, call.column) if call.column else Place()
-
-
-def _single_steps(nest: NestedPipeline, context: Any) -> list[Step]:
-    """One step a pass, named pipelines opened up; MLIR prints them with all their options."""
-    return [
-        MlirStep(_nested(str(call), anchors), call.name, anchors)
-        for call, anchors in leaves(_opened_by_mlir(nest, context))
-    ]
 
 
 def _opened_by_mlir(nest: NestedPipeline, context: Any) -> NestedPipeline:

@@ -48,12 +48,8 @@ def as_github(diagnostic: Diagnostic) -> str:
         fields += [("line", str(place.line)), ("col", str(place.column))]
     fields.append(("title", diagnostic.code or "mlir"))
     properties = ",".join(f"{key}={_escaped(value, ',:')}" for key, value in fields)
-    text = "\n".join(
-        [
-            message_of(diagnostic),
-            *(f"{note.place}: note: {note.message}" for note in diagnostic.notes),
-        ]
-    )
+    notes = (f"{note.place}: note: {note.message}" for note in diagnostic.notes)
+    text = "\n".join([message_of(diagnostic), *notes])
     return f"::{level} {properties}::{_escaped(text)}\n"
 
 
@@ -74,18 +70,12 @@ def _line(
     place: Place, severity: str, message: str, lines: Mapping[str, Sequence[str]], program: str
 ) -> str:
     source = lines.get(place.file, ())
-    head = f"{_named(place, program)}: {severity}: {message}"
+    head = f"{place if place.line else place.file or program}: {severity}: {message}"
     if not 1 <= place.line <= len(source):
         return head
     shown = source[place.line - 1].replace("\t", " ")
     caret = " " * (max(place.column, 1) - 1) + "^"
     return f"{head}\n{shown}\n{caret}"
-
-
-def _named(place: Place, program: str) -> str:
-    if place.line:
-        return str(place)
-    return place.file or program
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -61,10 +61,8 @@ class Timing(Instrument):
             "  ----Wall Time----  ----Name----",
         ]
         for number, (name, seconds) in enumerate([*self._rows, ("Rest", rest), ("Total", total)]):
-            for row, took in [(name, seconds), *self._parts_of(number)]:
+            # The parts of a row stand under it, those of a thousandth of a second or more.
+            parts = [(f"  {part}", took) for part, took in self._parts.get(number, ())]
+            for row, took in [(name, seconds), *(part for part in parts if part[1] >= 0.001)]:
                 lines.append(f"  {took:8.4f} ({100 * took / total:5.1f}%)  {row}")
         sys.stderr.write("\n".join(lines) + "\n")
-
-    def _parts_of(self, row: int) -> list[tuple[str, float]]:
-        """The parts of a row, each under it, those of a thousandth of a second or more."""
-        return [(f"  {name}", took) for name, took in self._parts.get(row, ()) if took >= 0.001]

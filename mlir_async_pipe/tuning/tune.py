@@ -147,7 +147,7 @@ def tune(
             try:
                 tasks[number] = _task(build, parameters, str(target), inputs)
             except Exception as error:
-                found[number] = _failure(parameters, error, "build-failed")
+                found[number] = _failure(parameters, error, code="build-failed")
         keys = {number: task.key for number, task in tasks.items()}
         for number, key in keys.items():
             before = kept.get(key)
@@ -211,7 +211,7 @@ def _evaluated(tasks: dict[int, Task], executor: Executor | None) -> Iterator[tu
             yield number, future.result()
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
-            yield number, Outcome(tasks[number].parameters, "worker-failed", said)
+            yield number, Outcome(tasks[number].parameters, code="worker-failed", message=said)
 
 
 def _best(found: dict[int, Outcome], keep: int | None) -> list[int]:
@@ -374,7 +374,7 @@ def evaluate(asked: Task) -> Outcome:
             return _evaluate(asked)
     # One bad candidate must not end a search of hours.
     except Exception as error:
-        return _failure(asked.parameters, error, "internal-error")
+        return _failure(asked.parameters, error, code="internal-error")
 
 
 def _failure(parameters: dict[str, Any], error: Exception, code: str) -> Outcome:
