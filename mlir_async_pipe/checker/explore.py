@@ -37,7 +37,7 @@ from mlir_async_pipe.checker.effects import (
     own,
     thread_ranges,
 )
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, Knowns
 from mlir_async_pipe.checker.iterations import LARGEST_RING, Iterations
 from mlir_async_pipe.checker.kernel_flow import is_short
 from mlir_async_pipe.checker.partings import Partings, ending, is_barrier, join, part
@@ -45,14 +45,14 @@ from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import (
     SplitSide,
     at_least,
-    at_most,
+    between,
     each_at_least,
     hull,
     without_ends,
 )
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
-from mlir_async_pipe.checker.state import Parting, Pending, State, Value
+from mlir_async_pipe.checker.state import Parting, State, Value
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Assign,
@@ -92,20 +92,13 @@ PATIENCE = 24
 Plan = Callable[[State], object]
 
 
-class GuardedCopies(NamedTuple):
-    """The block of copies that run where a branch is `truth`, and the edge to where paths meet."""
+class OneSided(NamedTuple):
+    """The block that runs where a branch is `truth`, of copies or of one `barrier`, and the edge to where paths meet."""
 
     truth: int
     block: int
     onwards: ControlEdge
-
-
-class BarrierAlone(NamedTuple):
-    """The barrier that is passed where a branch is `truth`, and the edge to where paths meet."""
-
-    truth: int
-    barrier: Run
-    onwards: ControlEdge
+    barrier: Run | None = None
 
 
 @dataclass
@@ -164,10 +157,8 @@ class Explorer:
         self.headers = {
             header: (loop, self._sites_in(body)) for header, (loop, body) in bodies.items()
         }
-        self.guarded: dict[int, GuardedCopies] = {}
-        self.alone: dict[int, BarrierAlone] = {}
-        for block in self.flow.blocks:
-            self._find_one_sided(block)
+        found = ((block.number, self._one_sided(block)) for block in self.flow.blocks)
+        self.one_sided = {number: side for number, side in found if side is not None}
         # Loops that certainly have few iterations: these are not taken for each other.
         short = (loop.number for loop in self.flow.loops if loop.bounds and is_short(loop.place))
         self.short = frozenset(() if self.rung is Rung.SYMBOLS else short)
@@ -296,7 +287,7 @@ class Explorer:
     def run(self) -> None:
         """Follow all paths. Raises BudgetError, RefineError."""
         self.seen: dict[int, dict[Hashable, Seen]] = {}
-        self.counters = Counters(self.values)
+        self.counters: dict[tuple[int, int], set[Form | View]] = {}
         # The body of a loop comes before its exit: post-order follows that one first.
         order = post_order([0], lambda number: self.flow.after(number)[::-1])
         self.rank = {number: -place for place, number in enumerate(order)}
@@ -385,11 +376,78 @@ class Explorer:
         if ended:
             self.values.forget_chosen(state, block.number)
         if is_header:
-            self.counters.forget_endless(block.number, state)
+            self._forget_endless(block.number, state)
             if self.rung is Rung.SYMBOLS:
                 self._generalise(block, state)
-        forget_facts(state, live, self.ends, self.values.base_facts, self.kept)
+        self._forget_facts(state, live)
         return ended
+
+    # Numbers that a loop counts as only running it would show.
+    #
+    #     %tile' = select %last, %tile + 1, %tile        0, 0, 1, 1, 2, 2, …
+    #     %p' = select %more, %p + 64, %p                a pointer that goes on where that is needed
+    #
+    # Each new number would be a new state, for ever. After as many as no ring has slots, the number
+    # is forgotten: from then on it may be anything.
+
+    def _forget_endless(self, header: int, state: State) -> None:
+        """Forget each variable that had more values at a loop's header than a ring has slots."""
+        for number, value in list(state.env.items()):
+            if not isinstance(value, Form | View) or (
+                isinstance(value, View) and value.start is None
+            ):
+                continue
+            seen = self.counters.setdefault((header, number), set())
+            if len(seen) <= LARGEST_RING:
+                seen.add(value)
+            if len(seen) <= LARGEST_RING:
+                continue
+            if isinstance(value, View):
+                # Some place in the same memory.
+                state.env[number] = value._replace(start=None, aligned=None)
+            else:
+                self.values.forget(state, number, self.flow.values[number][1].type)
+
+    def _forget_facts(self, state: State, live: set[int]) -> None:
+        """Drop facts about atoms that nothing mentions any more, but for what is known before the first op, and of the ends of
+        loops: what they are about may still come; and for those that are kept."""
+        if all(atom.kind in ("tid", "iteration") for atom in state.facts):
+            return
+        together = {event.mentions for event in state.events()}
+        for value in state.env.values():
+            if isinstance(value, Form):
+                together.add(forms.atoms_of(value))
+            elif isinstance(value, View):
+                together |= set(map(forms.atoms_of, value.forms))
+        alive = frozenset().union(*together)
+
+        def is_alive(atom: Atom) -> bool:
+            if atom in alive:
+                return True
+            # A condition that is decided when it is asked about again, a size to which a loop runs.
+            number = _value_number(atom) if atom.kind == "symbol" else None
+            asked = _is_bit(atom) or number in self.ends
+            return number in live and number not in state.env and asked
+
+        def keep(atom: Atom) -> bool:
+            if atom.kind in ("tid", "iteration") or is_alive(atom) or atom in self.kept:
+                return True
+            if state.sides and is_thread_condition(atom):
+                return True
+            if atom.kind == "sum":
+                inner = {inner for inner, _ in forms.terms_of(atom) if inner.kind != "iteration"}
+                if any(known.kind == "tid" for known in inner) and len(inner) > 1:
+                    # Which threads took a branch, for nobody who needs both: k < n by tid + 128 k < n.
+                    return any(inner <= known for known in together)
+                return all(map(is_alive, inner))
+            # The trip count of a loop that was left no op reads again.
+            if atom.kind != "symbol" or _is_bit(atom) or atom.tag == "trips":
+                return False
+            number = _value_number(atom)
+            asked = number is None or number in live or bool(state.sides)
+            return asked or atom in self.values.base_facts
+
+        state.facts = {atom: known for atom, known in state.facts.items() if keep(atom)}
 
     def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
         """Whether no state that came to a block covers this one, which may be widened."""
@@ -470,11 +528,10 @@ class Explorer:
                     self.tainted = self.tainted or state.tainted
                     self.effects.judge.end(state)
 
-    def _find_one_sided(self, block: Block) -> None:
-        """Remember the copies of waves, or the barrier that counts these, on one side of a branch, if they are all that it
-        decides."""
+    def _one_sided(self, block: Block) -> OneSided | None:
+        """The copies of waves, or the barrier that counts these, on one side of a branch, if they are all that it decides."""
         if not isinstance(block.exit, Branch):
-            return
+            return None
         edges = {1: block.exit.then, 0: block.exit.otherwise}
         for truth, edge in edges.items():
             steps = self._alone_until_join(edge)
@@ -482,11 +539,12 @@ class Explorer:
             if steps is None or other is None or other[0] or steps[1].target != other[1].target:
                 continue
             effects = [s for s in steps[0] if isinstance(s, Run) and not s.makes_values]
-            if effects and all(step.row.by_wave for step in effects):
-                self.guarded[block.number] = GuardedCopies(truth, edge.target, steps[1])
             barriers = [step for step in effects if step.row.counts_waves]
             if len(barriers) == len(self.plans[edge.target]) == 1:
-                self.alone[block.number] = BarrierAlone(truth, barriers[0], steps[1])
+                return OneSided(truth, edge.target, steps[1], barriers[0])
+            if effects and all(step.row.by_wave for step in effects):
+                return OneSided(truth, edge.target, steps[1])
+        return None
 
     def _alone_until_join(self, edge: ControlEdge) -> tuple[list[Step], ControlEdge] | None:
         """What runs on a side of a branch, and the edge to where paths meet; None if it does more than
@@ -508,28 +566,30 @@ class Explorer:
     def _copy_under(self, form: Form, state: State, block: Block) -> bool:
         """Issue the copies of those waves that meet the condition at the end of a block, without a path of
         its own: a wave that waits for its N youngest copies has issued all of them or none."""
-        guarded = self.guarded.get(block.number)
-        if guarded is None or not self.counted:
+        copies = self.one_sided.get(block.number)
+        if copies is None or copies.barrier is not None or not self.counted:
             return False
         sides = self._sides_of_threads(form, state, block)
         if sides is None:
             return False
-        issued = state.under(sides[guarded.truth].facts, True)
+        issued = state.under(sides[copies.truth].facts, True)
         try:
-            for plan in self.plans[guarded.block]:
+            for plan in self.plans[copies.block]:
                 plan(issued)
         except OpenError:
             return False
         issued.facts = dict(state.facts)
-        self._follow(guarded.onwards, issued)
+        self._follow(copies.onwards, issued)
         return True
 
     def _pass_alone(self, form: Form, state: State, block: Block) -> bool:
         """Let the waves that meet the condition at the end of a block pass a barrier that the others do not, without a
         path of their own, where that begins or ends turns (see `wave_groups`)."""
-        alone = self.alone.get(block.number)
-        sides = None if alone is None else self._sides_of_threads(form, state, block)
-        if alone is None or sides is None:
+        alone = self.one_sided.get(block.number)
+        if alone is None or alone.barrier is None:
+            return False
+        sides = self._sides_of_threads(form, state, block)
+        if sides is None:
             return False
         groups = [
             thread_ranges(state.under(sides[truth].facts, True), self.values.base_facts)
@@ -625,11 +685,9 @@ class Explorer:
             return
         sides = []
         for number, edge in cases:
-            low, low_exact = at_least(form, number, state.facts)
-            both, both_exact = at_most(form, number, low) if low is not None else (None, False)
-            if both is not None:
-                exactly = (low_exact and both_exact) or is_thread_number(form)
-                sides.append((edge, state.under(both, exactly)))
+            chosen, exactly = between(form, number, number, state.facts)
+            if chosen is not None:
+                sides.append((edge, state.under(chosen, exactly or is_thread_number(form))))
         rest, complete = without_ends(form, {number for number, _ in cases}, state.facts)
         if rest is not None:
             sides.append((default, state.under(rest, complete or not is_thread_number(form))))
@@ -666,42 +724,6 @@ def _tests(flow: Flow) -> dict[int, int]:
     for loop, block, _ in flow.edges_of_loops("leave"):
         places.setdefault(loop, set()).add(block.number)
     return {min(blocks): loop for loop, blocks in places.items() if len(blocks) == 1}
-
-
-# Numbers that a loop counts as only running it would show.
-#
-#     %tile' = select %last, %tile + 1, %tile        0, 0, 1, 1, 2, 2, …
-#     %p' = select %more, %p + 64, %p                a pointer that goes on where that is needed
-#
-# Each new number would be a new state, for ever. After as many as no ring has slots, the number
-# is forgotten: from then on it may be anything.
-
-
-class Counters:
-    """The values that variables were seen to have at the headers of loops."""
-
-    def __init__(self, values: PathValues) -> None:
-        self._values = values
-        self._seen: dict[tuple[int, int], set[Form | View]] = {}
-
-    def forget_endless(self, header: int, state: State) -> None:
-        """Forget each variable of `state` that had more values than a ring has slots."""
-        for number, value in list(state.env.items()):
-            if not isinstance(value, Form | View) or (
-                isinstance(value, View) and value.start is None
-            ):
-                continue
-            seen = self._seen.setdefault((header, number), set())
-            if len(seen) <= LARGEST_RING:
-                seen.add(value)
-            if len(seen) <= LARGEST_RING:
-                continue
-            if isinstance(value, View):
-                # Some place in the same memory.
-                state.env[number] = value._replace(start=None, aligned=None)
-            else:
-                _, ssa = self._values.flow.values[number]
-                self._values.forget(state, number, ssa.type)
 
 
 # Modulo what the iteration numbers of a kernel's loops must be known.
@@ -748,53 +770,12 @@ def _subject(comparison: Atom) -> frozenset[Form]:
     return frozenset((form, forms.scale(form, -1)))
 
 
-def forget_facts(
-    state: State, live: set[int], ends: set[int], base: Facts, kept: frozenset[Atom]
-) -> None:
-    """Drop facts about atoms that nothing mentions any more, but for those of `base`, and of the `ends` of
-    loops: what they are about may still come; and for those that are `kept`."""
-    if all(atom.kind in ("tid", "iteration") for atom in state.facts):
-        return
-    together = {event.mentions for event in state.events()}
-    for value in state.env.values():
-        if isinstance(value, Form):
-            together.add(forms.atoms_of(value))
-        elif isinstance(value, View):
-            together |= set(map(forms.atoms_of, value.forms))
-    alive = frozenset().union(*together)
-
-    def is_alive(atom: Atom) -> bool:
-        if atom in alive:
-            return True
-        # A condition that is decided when it is asked about again, a size to which a loop runs.
-        number = _value_number(atom) if atom.kind == "symbol" else None
-        return number in live and number not in state.env and (_is_bit(atom) or number in ends)
-
-    def keep(atom: Atom) -> bool:
-        if atom.kind in ("tid", "iteration") or is_alive(atom) or atom in kept:
-            return True
-        if state.sides and is_thread_condition(atom):
-            return True
-        if atom.kind == "sum":
-            inner = {inner for inner, _ in forms.terms_of(atom) if inner.kind != "iteration"}
-            if any(known.kind == "tid" for known in inner) and len(inner) > 1:
-                # Which threads took a branch, for nobody who needs both: k < n by tid + 128 k < n.
-                return any(inner <= known for known in together)
-            return all(map(is_alive, inner))
-        if atom.kind != "symbol" or _is_bit(atom) or _is_trips(atom):
-            return False
-        number = _value_number(atom)
-        return number is None or number in live or bool(state.sides) or atom in base
-
-    state.facts = {atom: known for atom, known in state.facts.items() if keep(atom)}
-
-
 @dataclass
 class Seen:
     """The states of one key that came to one block: what is known of the numbers of each, and all that
     it remembers, by queues and sets."""
 
-    _facts: dict[Hashable, list[dict[Atom, AtomRange]]] = field(default_factory=dict)
+    _facts: dict[Hashable, list[Knowns]] = field(default_factory=dict)
     _whole: dict[Hashable, frozenset[Hashable]] = field(default_factory=dict)
 
     def adds(self, state: State, separate: int, widen: Callable[[State, Facts, int], None]) -> bool:
@@ -805,22 +786,17 @@ class Seen:
         if any(covers(facts, state.facts) for facts in known):
             return False
         if not known:
-            whole = state.remembered() if self._facts else None
-            if whole is not None and self._covers_part(whole, state.facts):
-                return False
+            part = state.remembered()
+            for other, whole in self._whole.items():
+                if part <= whole and any(covers(f, state.facts) for f in self._facts[other]):
+                    return False
             self._facts[memory] = known
             if len(self._whole) < COMPARED_STATES:
-                self._whole[memory] = state.remembered() if whole is None else whole
+                self._whole[memory] = part
         if len(known) >= separate:
             widen(state, known[-1], len(known) - separate)
         known.append(dict(state.facts))
         return True
-
-    def _covers_part(self, part: frozenset[Hashable], facts: dict[Atom, AtomRange]) -> bool:
-        return any(
-            part <= whole and any(covers(held, facts) for held in self._facts[memory])
-            for memory, whole in self._whole.items()
-        )
 
 
 def key_of(
@@ -843,7 +819,7 @@ def key_of(
     )
     numbers = tuple(state.facts.get(Atom("iteration", loop), ANYTHING).exact for loop in short)
     queues = frozenset(
-        (name, pending if state.scopes or name in counted else _waits(pending))
+        (name, pending if state.scopes or name in counted else pending._replace(open=(), groups=()))
         for name, pending in state.queues.items()
     )
     return (
@@ -859,11 +835,6 @@ def key_of(
     )
 
 
-def _waits(pending: Pending) -> Pending:
-    """A queue without what is in flight on it."""
-    return pending._replace(open=(), groups=())
-
-
 _BITS = ("bit", "thread bit")
 
 
@@ -877,24 +848,17 @@ def _value_number(atom: Atom) -> int | None:
     return key if isinstance(key, int) else None
 
 
-def _is_trips(atom: Atom) -> bool:
-    """Whether an atom is the trip count of a loop that was left: no op reads it again."""
-    return atom.kind == "symbol" and atom.tag == "trips"
-
-
-def covers(general: dict[Atom, AtomRange], special: dict[Atom, AtomRange]) -> bool:
+def covers(general: Knowns, special: Knowns) -> bool:
     """Whether every valuation that `special` allows is allowed by `general`."""
     return all(known.contains(_known(atom, special)) for atom, known in general.items())
 
 
-def widened(old: Facts, new: Facts) -> dict[Atom, AtomRange]:
+def widened(old: Facts, new: Facts) -> Knowns:
     """Facts that hold for both, bounds that move given up."""
     return {atom: hull(old[atom], known) for atom, known in new.items() if atom in old}
 
 
-def holding(
-    sums: Iterable[Form], old: Facts, new: Facts, facts: dict[Atom, AtomRange]
-) -> dict[Atom, AtomRange]:
+def holding(sums: Iterable[Form], old: Facts, new: Facts, facts: Knowns) -> Knowns:
     """The facts with what an old state says of the sums, if that holds in the new one: n - k >= 3 where k = 2 and n >= 5,
     and where k = 3 and n >= 6."""
     for form in sums:
@@ -907,7 +871,7 @@ def holding(
     return facts
 
 
-def _known(atom: Atom, facts: dict[Atom, AtomRange]) -> AtomRange:
+def _known(atom: Atom, facts: Knowns) -> AtomRange:
     """What facts say of an atom, and of a sum by what they say of its parts: n - k >= 3 where k = 2 and n >= 5."""
     known = facts.get(atom, ANYTHING)
     if atom.kind == "sum" and known == ANYTHING:

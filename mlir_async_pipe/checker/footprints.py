@@ -18,7 +18,7 @@ from itertools import combinations, combinations_with_replacement
 from typing import Any, Literal
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, Knowns
 from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
     block_axis,
@@ -54,10 +54,10 @@ class Touched:
     """
 
     event: Event
-    facts: dict[Atom, AtomRange]
-    launch: dict[Atom, AtomRange]
+    facts: Knowns
+    launch: Knowns
     certain: bool
-    witness: tuple[dict[Atom, AtomRange], dict[Atom, AtomRange]]
+    witness: tuple[Knowns, Knowns]
     twins: set[int] = field(default_factory=set)
 
     @property
@@ -79,8 +79,8 @@ class AccessGroup:
     members: tuple[tuple[Touched, Region], ...]
     bounds: tuple[Interval, ...]
     spans: tuple[int, ...]
-    facts: dict[Atom, AtomRange]
-    launch: dict[Atom, AtomRange]
+    facts: Knowns
+    launch: Knowns
     met: tuple[ThreadRange, ...]
 
 
@@ -296,9 +296,7 @@ def aliasing(
             yield a, b, min(pairs)
 
 
-def both_facts(
-    a: dict[Atom, AtomRange], b: dict[Atom, AtomRange], beside: tuple[Facts, Facts] = ({}, {})
-) -> dict[Atom, AtomRange]:
+def both_facts(a: Knowns, b: Knowns, beside: tuple[Facts, Facts] = ({}, {})) -> Knowns:
     """What holds on two paths; of a sum that one says nothing about, what its parts say, and
     what that one knows `beside`."""
     found = {atom: both(a[atom], known) for atom, known in b.items() if atom in a}
@@ -310,7 +308,7 @@ def both_facts(
     return found
 
 
-def may_be_one_launch(a: dict[Atom, AtomRange], b: dict[Atom, AtomRange]) -> bool:
+def may_be_one_launch(a: Knowns, b: Knowns) -> bool:
     """Whether what two accesses know of the numbers of a launch does not contradict."""
     return not any(known.is_apart(b[atom]) for atom, known in a.items() if atom in b)
 
@@ -337,7 +335,7 @@ def must_meet(
     )
 
 
-def with_decisions(launch: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
+def with_decisions(launch: Knowns) -> Knowns:
     """Also what comparisons that a path decided say of the numbers that they compare: n - 2 < 0
     was false, so n >= 2."""
     found = launch
@@ -349,12 +347,12 @@ def with_decisions(launch: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
     return found
 
 
-def joint_launch(a: dict[Atom, AtomRange], b: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
+def joint_launch(a: Knowns, b: Knowns) -> Knowns:
     """What two accesses of one launch know of its numbers together."""
     return {**a, **{atom: _cut(known, a.get(atom)) for atom, known in b.items()}}
 
 
-def _exact(numbers: dict[Atom, int]) -> dict[Atom, AtomRange]:
+def _exact(numbers: dict[Atom, int]) -> Knowns:
     return {atom: AtomRange(number, number) for atom, number in numbers.items()}
 
 
@@ -378,10 +376,6 @@ def both(a: AtomRange, b: AtomRange) -> AtomRange:
 
 # The stores of one tile stand side by side and mention the same unknowns: what a path knows of these is
 # gathered, and joined with what others knew, once for all of them.
-
-
-Knowns = dict[Atom, AtomRange]
-"""Shared by accesses that know the same: never changed."""
 
 
 @dataclass
@@ -559,7 +553,7 @@ def _may_be(grid: GridBlocks, group: AccessGroup, axis: int, step: int) -> bool:
     return (known.high is None or number <= known.high) and (size is None or number < size)
 
 
-def of_axis(facts: dict[Atom, AtomRange], axis: int) -> AtomRange:
+def of_axis(facts: Knowns, axis: int) -> AtomRange:
     """What is known of the block id of an axis."""
     return next((k for a, k in facts.items() if block_axis(a) == axis), ANYTHING)
 

@@ -84,6 +84,7 @@ class AtomRange(NamedTuple):
 
 
 Facts = Mapping[Atom, AtomRange]
+Knowns = dict[Atom, AtomRange]
 ANYTHING = AtomRange()
 
 # States, iterations and unrolled copies of an op ask for the same few sums over and over. Atoms are

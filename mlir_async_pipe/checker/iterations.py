@@ -14,7 +14,7 @@ from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle, stored, unsigned
 from mlir_async_pipe.checker.carried_slots import CarriedSlots
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, product
+from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, Knowns, product
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import at_least, at_most
@@ -369,14 +369,14 @@ def _travelled(loop: int) -> tuple[Atom, Atom]:
     return Atom("symbol", key), Atom("any", (("earlier", key), AtomRange(1, None)))
 
 
-def _forget(facts: dict[Atom, AtomRange], atom: Atom) -> None:
+def _forget(facts: Knowns, atom: Atom) -> None:
     """Nothing is known of an unknown any more, nor of what it is in."""
     for known in list(facts):
         if atom in forms.atoms_under(known):
             del facts[known]
 
 
-def _learn_residue(facts: dict[Atom, AtomRange], rest: Form, iteration: Atom) -> None:
+def _learn_residue(facts: Knowns, rest: Form, iteration: Atom) -> None:
     """With rest = n - k - c = 0, the bound n has the residue of the iteration number k."""
     known = facts.get(iteration, ANYTHING)
     others = [term for term in rest.terms if term[0] != iteration]
@@ -464,7 +464,7 @@ def bound(state: State, largest_wait: int) -> None:
         state.queues[name] = pending._replace(open=opened, groups=groups)
 
 
-def _not_long_ago(event: Event, facts: dict[Atom, AtomRange], most: int = LARGEST_RING) -> Event:
+def _not_long_ago(event: Event, facts: Knowns, most: int = LARGEST_RING) -> Event:
     """The event, or one of some earlier iteration if it is of one long ago."""
     counter, ago = next(filter(None, (p and _ago(p.start) for p in event.region.pieces)), (None, 0))
     if counter is None or ago <= most:
@@ -490,7 +490,7 @@ def _ago(form: Form) -> tuple[Atom, int] | None:
     return next(filter(None, inner), None)
 
 
-def _bounded_group(group: Group, facts: dict[Atom, AtomRange]) -> Group:
+def _bounded_group(group: Group, facts: Knowns) -> Group:
     events = [event for issue in group for event in issue]
     kept = _bounded(events, facts)
     return group if kept is events else tuple((event,) for event in kept)
@@ -504,7 +504,7 @@ def _constants(state: State) -> dict[int, int]:
     }
 
 
-def _bounded(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
+def _bounded(events: list[Event], facts: Knowns) -> list[Event]:
     """The events, or a few that cover those of one op in one memory, where these are too many."""
     alike: dict[tuple[int, int, bool], list[Event]] = {}
     for event in events:
@@ -533,7 +533,7 @@ def _in_one_frame(events: list[Event]) -> list[Event]:
     return [moved(e, whole_root(e.region.root) if r is None else r) for e, r in regions]
 
 
-def _merged(events: list[Event], facts: dict[Atom, AtomRange]) -> list[Event]:
+def _merged(events: list[Event], facts: Knowns) -> list[Event]:
     """A few events that cover the given ones of one op, in one frame."""
     clusters: list[list[Event]] = []
     for event in sorted(events, key=_age):
@@ -622,7 +622,7 @@ def _counter(form: Form) -> Atom | None:
     return found[0] if len(found) == 1 else None
 
 
-def _youngest_or_earlier(events: list[Event], facts: dict[Atom, AtomRange]) -> Event:
+def _youngest_or_earlier(events: list[Event], facts: Knowns) -> Event:
     """The first event, the youngest, or one of an earlier iteration of the loop whose number tells them
     apart."""
     event = _by_any_thread(events)
@@ -631,9 +631,7 @@ def _youngest_or_earlier(events: list[Event], facts: dict[Atom, AtomRange]) -> E
     return _or_earlier(event, {c: None for c in map(_counter, starts) if c is not None}, facts, 1)
 
 
-def _or_earlier(
-    event: Event, counters: Iterable[Atom], facts: dict[Atom, AtomRange], least: int | None
-) -> Event:
+def _or_earlier(event: Event, counters: Iterable[Atom], facts: Knowns, least: int | None) -> Event:
     """An event, or the same of an earlier iteration, q before, of the loops that have these numbers: k - q is `least` or more,
     if that is known."""
     mapping: dict[Atom, Form] = {}

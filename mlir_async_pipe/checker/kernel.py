@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -34,7 +34,7 @@ from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.phase_faults import FaultCode, FoundFault, causes
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster
 from mlir_async_pipe.checker.phases.followed_kernel import Followed, OrderedByPhases, Step, follow
-from mlir_async_pipe.checker.phases.global_memory import GlobalMemory, find_global_memory
+from mlir_async_pipe.checker.phases.global_memory import find_global_memory
 from mlir_async_pipe.checker.phases.mbarrier_state import Does
 from mlir_async_pipe.checker.precision import Precision, RefineError, Rung, refined
 from mlir_async_pipe.checker.promises import NO_PROMISES, CheckOptions
@@ -376,16 +376,9 @@ class _KernelRun:
             judge.unfollowed(sites.opaque(op, 0), reason_of(op))
         if exhausted:
             self._exhausted(judge, sites, only)
-        several = self.grid.several
-        followed = judge_async_proxy(
-            judge,
-            sites,
-            self.flow,
-            self.threads,
-            self.cluster,
-            explorer.effects.owners.may_meet,
-            several_blocks=several,
-            whole=not exhausted and not stopped_by,
+        may_meet = explorer.effects.owners.may_meet
+        followed = ByPhases(judge, sites, self.threads, self.cluster, may_meet).run(
+            several_blocks=self.grid.several, whole=not exhausted and not stopped_by
         )
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
@@ -492,154 +485,256 @@ def _ranges(mask: int) -> str:
 # Two generic accesses that race still do.
 
 
-def judge_async_proxy(
-    judge: Judge,
-    sites: Sites,
-    flow: Flow,
-    threads: Threads,
-    cluster: Callable[[], Size | None],
-    may_meet: Callable[[set[int], int, ThreadRange], bool],
-    *,
-    several_blocks: bool,
-    whole: bool,
-) -> Followed | None:
-    """Replace what was found of such memory by what its phases say; None if there are none. `may_meet`
-    tells whether accesses of some sites, to one root, may touch one place in two threads of a range;
-    `several_blocks`: the grid may have more than one; `whole`: all paths of single threads were followed."""
-    on_mbarriers = _on_mbarriers(sites, flow)
-    touched = _touched(sites, flow) | {sites.sites[number].root for number in on_mbarriers}
-    proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)} | on_mbarriers
-    remote = {
-        number
-        for number, site in enumerate(sites.sites)
-        if site.access is not None and is_of_cluster(site.access.memory)
-    }
-    if not touched and not proxies and not remote and not _has_phases(flow):
-        return None
-    copies = _of_copies(judge, sites, on_mbarriers, whole=whole) if on_mbarriers else None
-    for key, finding in list(judge.findings.items()):
-        # Threads that do one op at once no phase orders.
-        if proxies & {finding.later, finding.earlier} - on_mbarriers or (
-            on_mbarriers & {finding.later, finding.earlier} and finding.cause != "same-op"
-        ):
-            del judge.findings[key]
-    size = threads.size if threads.several else (1, 1, 1)
-    again = partial(follow, flow, sites, touched, size, cluster, copies)
-    followed = again()
-    unwaited = {
-        _site(sites, followed.ops[fault.later])
-        for fault in followed.faults
-        if fault.code == "unwaited-copy"
-    } & on_mbarriers
-    for fault in followed.faults:
-        if _site(sites, followed.ops[fault.later]) not in unwaited:
-            _report(judge, sites, fault, followed.ops)
-    reason = followed.reason
-    if not reason:
-        judge.left -= on_mbarriers - unwaited
-        judge.unfinished -= on_mbarriers - unwaited
-        _judge_global(judge, sites, flow, again, followed, several_blocks)
-        if size is not None and size[1:] == (1, 1) and cluster() in (None, (1, 1, 1)):
-            _judge_alternating(judge, sites, again, may_meet)
-        if whole:
-            more = partial(follow, flow, sites, size=size, cluster=cluster)
-            _judge_released(judge, sites, more, touched, copies)
+@dataclass(frozen=True)
+class ByPhases:
+    """Replaces what was found of such memory by what its phases say. `cluster` gives the blocks of a cluster; `may_meet`
+    tells whether accesses of some sites, to one root, may touch one place in two threads of a range."""
+
+    judge: Judge
+    sites: Sites
+    threads: Threads
+    cluster: Callable[[], Size | None]
+    may_meet: Callable[[set[int], int, ThreadRange], bool]
+
+    @property
+    def findings(self) -> Findings:
+        return self.judge.findings
+
+    @property
+    def runs(self) -> Iterator[Run]:
+        return self.sites.flow.runs()
+
+    @cached_property
+    def size(self) -> Size | None:
+        """The threads of a block, if they are known."""
+        return self.threads.size if self.threads.several else (1, 1, 1)
+
+    @cached_property
+    def touched(self) -> set[int]:
+        """The roots of workgroup memory that tensor copies, descriptors of products and copies on mbarriers name."""
+        sites, found = self.sites, {self.sites.sites[number].root for number in self.on_mbarriers}
+        for run in self.runs:
+            row = run.row
+            if row.tensor is not None or (row.queue == WGMMA and row.asynchronous(run.op)):
+                # Its descriptors are numbers: they may name any workgroup memory.
+                found |= {
+                    n for n, root in enumerate(sites.roots.roots) if root.space == "workgroup"
+                }
+            if row.swizzled:
+                memory = run.op.operands[groups_of(run.op)[row.swizzled][0]]
+                found.add(sites.roots.number(root_of(memory), run.frame))
+        copies = (s for s in sites.sites if is_proxy(s) and s.writes and s.space == "workgroup")
+        return found.union(site.root for site in copies)
+
+    @cached_property
+    def on_mbarriers(self) -> set[int]:
+        """The sites of cp.async, where some complete on mbarriers."""
+        if all(run.row.phase != "arrive_after" for run in self.runs):
+            return set()
+        numbered = enumerate(self.sites.sites)
+        return {n for n, site in numbered if site.queue == CP_ASYNC.name and site.writes}
+
+    def run(self, *, several_blocks: bool, whole: bool) -> Followed | None:
+        """None if there is no such memory. `several_blocks`: the grid may have more than one; `whole`: all paths of
+        single threads were followed."""
+        judge, sites, on_mbarriers = self.judge, self.sites, self.on_mbarriers
+        proxies = {number for number, site in enumerate(sites.sites) if is_proxy(site)}
+        proxies |= on_mbarriers
+        remote = {
+            number
+            for number, site in enumerate(sites.sites)
+            if site.access is not None and is_of_cluster(site.access.memory)
+        }
+        if not (self.touched or proxies or remote or any(map(_has_phases, self.runs))):
+            return None
+        copies = self._copies(whole=whole) if on_mbarriers else None
+        for key, finding in list(self.findings.items()):
+            # Threads that do one op at once no phase orders.
+            if proxies & {finding.later, finding.earlier} - on_mbarriers or (
+                on_mbarriers & {finding.later, finding.earlier} and finding.cause != "same-op"
+            ):
+                del self.findings[key]
+        more = partial(follow, sites.flow, sites, size=self.size, cluster=self.cluster)
+        again = partial(more, touched=self.touched, by_threads=copies)
+        followed = again()
+        unwaited = {
+            self._site(followed.ops[fault.later])
+            for fault in followed.faults
+            if fault.code == "unwaited-copy"
+        } & on_mbarriers
+        for fault in followed.faults:
+            if self._site(followed.ops[fault.later]) not in unwaited:
+                self._report(fault, followed.ops)
+        reason = followed.reason
+        if not reason:
+            judge.left -= on_mbarriers - unwaited
+            judge.unfinished -= on_mbarriers - unwaited
+            self._judge_global(again, followed, several_blocks)
+            flat = self.size is not None and self.size[1:] == (1, 1)
+            if flat and self.cluster() in (None, (1, 1, 1)):
+                self._judge_alternating(again)
+            if whole:
+                self._judge_released(more, copies)
+            return followed
+        unsafe = {finding.later for finding in self.findings.values() if finding.certain}
+        for number, site in enumerate(sites.sites):
+            if site.access is None:
+                continue
+            near = number in proxies | remote
+            near = near or any(judge.roots.may_alias(site.root, other) for other in self.touched)
+            if near and number not in unsafe:
+                judge.unfollowed(number, reason, "async-proxy")
+        for run in self.runs:
+            # Waits on mbarriers may hang or pass too early whatever memory they are for.
+            if run.row.phase in ("wait", "test", "poll"):
+                judge.unfollowed(
+                    sites.opaque(run.op, run.frame, "workgroup"), reason, "async-proxy"
+                )
         return followed
-    unsafe = {finding.later for finding in judge.findings.values() if finding.certain}
-    for number, site in enumerate(sites.sites):
-        if site.access is None:
-            continue
-        near = number in proxies | remote
-        near = near or any(judge.roots.may_alias(site.root, other) for other in touched)
-        if near and number not in unsafe:
-            judge.unfollowed(number, reason, "async-proxy")
-    for run in flow.runs():
-        # Waits on mbarriers may hang or pass too early whatever memory they are for.
-        if run.row.phase in ("wait", "test", "poll"):
-            judge.unfollowed(sites.opaque(run.op, run.frame, "workgroup"), reason, "async-proxy")
-    return followed
 
+    def _judge_global(
+        self, again: Callable[..., Followed], near: Followed, several_blocks: bool
+    ) -> None:
+        """What is wrong with global memory behind tensor maps, in a kernel that was followed to its end
+        without it: it is followed `again`. What may follow from the faults of `near` is not reported."""
+        in_global = find_global_memory(self.sites, self.sites.flow)
+        if in_global is None:
+            return
+        # Which places of global memory a block has is not followed.
+        for one, other in in_global.pairs if several_blocks else ():
+            ends = (self._site(one), self._site(other))
+            reason = in_global.reason(one, other)
+            reason = "other-blocks" if reason == "unknown-place" else reason
+            self.judge.unknown(max(ends), min(ends), "other-block", reason)
+        found = again(in_global=in_global)
+        known = {cause for fault in near.faults for cause in causes(self._ends(fault, near.ops))}
+        for fault in found.faults:
+            if known.isdisjoint(causes(self._ends(fault, found.ops))):
+                doubt = in_global.reason(found.ops[fault.later], found.ops[fault.earlier])
+                self._report(fault, found.ops, doubt)
+        for run in self.runs if found.reason else ():
+            if not run.makes_values and in_global.touched(run):
+                self.judge.unfollowed(self._site(run), found.reason, "async-proxy")
 
-def _judge_global(
-    judge: Judge,
-    sites: Sites,
-    flow: Flow,
-    again: Callable[[GlobalMemory], Followed],
-    near: Followed,
-    several_blocks: bool,
-) -> None:
-    """What is wrong with global memory behind tensor maps, in a kernel that was followed to its end
-    without it: it is followed `again`. What may follow from the faults of `near` is not reported."""
-    in_global = find_global_memory(sites, flow)
-    if in_global is None:
-        return
-    # Which places of global memory a block has is not followed.
-    for one, other in in_global.pairs if several_blocks else ():
-        ends = (_site(sites, one), _site(sites, other))
-        reason = in_global.reason(one, other)
-        reason = "other-blocks" if reason == "unknown-place" else reason
-        judge.unknown(max(ends), min(ends), "other-block", reason)
-    found = again(in_global)
-    known = {cause for fault in near.faults for cause in causes(_ends(sites, fault, near.ops))}
-    for fault in found.faults:
-        if known.isdisjoint(causes(_ends(sites, fault, found.ops))):
-            doubt = in_global.reason(found.ops[fault.later], found.ops[fault.earlier])
-            _report(judge, sites, fault, found.ops, doubt)
-    if not found.reason:
-        return
-    for run in flow.runs():
-        if not run.makes_values and in_global.touched(run):
-            judge.unfollowed(_site(sites, run), found.reason, "async-proxy")
+    def _judge_alternating(self, again: Callable[..., Followed]) -> None:
+        """Accesses to memory of which paths of single threads do not show that roles touch it one after the other: only
+        threads that run them together may race there, and these not where they meet in between.
 
+            group 0: store %c[%row, %t mod 64]; nvvm.barrier.arrive id = 1       threads 0 to 63
+            group 1: nvvm.barrier id = 1; store %c[%row, %t mod 64]              threads 64 to 127
+                     nvvm.barrier id = 2 number_of_threads = 64; load %c[%t mod 64, %row]
+        """
+        by_root: dict[int, list[tuple[int, int, Cause | FaultCode]]] = {}
+        for key, finding in self.findings.items():
+            ends = [self.sites.sites[number] for number in key[:2]]
+            roots = {site.root for site in ends if site.access}
+            plain = not any(site.access is None or site.asynchronous for site in ends)
+            in_block = plain and finding.cause in ("missing-barrier", "same-op")
+            if in_block and not finding.certain and len(roots) == 1:
+                by_root.setdefault(roots.pop(), []).append(key)
+        if not by_root:
+            return
+        found = again(alternating=frozenset(by_root))
+        if found.reason or found.faults:
+            return
+        numbers = {(run.op, run.frame): number for number, run in enumerate(found.ops)}
 
-def _judge_alternating(
-    judge: Judge,
-    sites: Sites,
-    again: Callable[..., Followed],
-    may_meet: Callable[[set[int], int, ThreadRange], bool],
-) -> None:
-    """Accesses to memory of which paths of single threads do not show that roles touch it one after the other: only
-    threads that run them together may race there, and these not where they meet in between.
+        def pair_of(key: tuple[int, int, Any]) -> frozenset[int | None]:
+            return frozenset(numbers.get(self._step(number)) for number in key[:2])
 
-        group 0: store %c[%row, %t mod 64]; nvvm.barrier.arrive id = 1       threads 0 to 63
-        group 1: nvvm.barrier id = 1; store %c[%row, %t mod 64]              threads 64 to 127
-                 nvvm.barrier id = 2 number_of_threads = 64; load %c[%t mod 64, %row]
-    """
-    by_root: dict[int, list[tuple[int, int, Cause | FaultCode]]] = {}
-    for key, finding in judge.findings.items():
-        ends = [sites.sites[number] for number in key[:2]]
-        roots = {site.root for site in ends if site.access}
-        plain = not any(site.access is None or site.asynchronous for site in ends)
-        in_block = plain and finding.cause in ("missing-barrier", "same-op")
-        if in_block and not finding.certain and len(roots) == 1:
-            by_root.setdefault(roots.pop(), []).append(key)
-    if not by_root:
-        return
-    found = again(alternating=frozenset(by_root))
-    if found.reason or found.faults:
-        return
-    numbers = {(run.op, run.frame): number for number, run in enumerate(found.ops)}
+        met: dict[str, set[frozenset[int | None]]] = {"touches": set(), "overlaps": set()}
+        masks: dict[int | None, set[int]] = {}
+        for step, others in found.roles.items():
+            if step.does in met:
+                met[step.does].update(frozenset({step.op, op}) for op, _ in others)
+                masks.setdefault(step.op, set()).add(step.mask)
+        for root, keys in by_root.items():
+            accesses = {number for key in keys for number in key[:2]}
+            ops = frozenset[int | None]().union(*map(pair_of, keys))
+            if not ops <= masks.keys():
+                continue
+            ranges = [_ids_of(mask) for mask in set().union(*(masks[op] for op in ops))]
+            together = any(self.may_meet(accesses, root, threads) for threads in ranges)
+            for key in keys:
+                beside = len(pair_of(key)) == 1 or pair_of(key) in met["overlaps"]
+                if pair_of(key) not in met["touches"] and not (beside and together):
+                    del self.findings[key]
 
-    def pair_of(key: tuple[int, int, Any]) -> frozenset[int | None]:
-        return frozenset(numbers.get((sites.sites[n].op, sites.sites[n].frame)) for n in key[:2])
+    def _judge_released(
+        self, again: Callable[..., Followed], known: OrderedByPhases | None
+    ) -> None:
+        """Accesses to memory that no copy touches, and that something may order beside barriers of the block: phases do, or not.
 
-    met: dict[str, set[frozenset[int | None]]] = {"touches": set(), "overlaps": set()}
-    masks: dict[int | None, set[int]] = {}
-    for step, others in found.roles.items():
-        if step.does in met:
-            met[step.does].update(frozenset({step.op, op}) for op, _ in others)
-            masks.setdefault(step.op, set()).add(step.mask)
-    for root, keys in by_root.items():
-        accesses = {number for key in keys for number in key[:2]}
-        ops = frozenset[int | None]().union(*map(pair_of, keys))
-        if not ops <= masks.keys():
-            continue
-        ranges = [_ids_of(mask) for mask in set().union(*(masks[op] for op in ops))]
-        together = any(may_meet(accesses, root, threads) for threads in ranges)
-        for key in keys:
-            beside = len(pair_of(key)) == 1 or pair_of(key) in met["overlaps"]
-            if pair_of(key) not in met["touches"] and not (beside and together):
-                del judge.findings[key]
+        store %s[%t]; %p = nvvm.mbarrier.arrive %b; nvvm.mbarrier.test.wait %b, %p, asked until it is over; load %s[%t + 1]
+        """
+
+        def is_near(number: int) -> bool:
+            site = self.sites.sites[number]
+            plain = site.access is not None and not site.asynchronous
+            return plain and site.space == "workgroup" and site.root not in self.touched
+
+        found = {key: one for key, one in self.findings.items() if all(map(is_near, key[:2]))}
+        # Threads that do one op at once no phase orders.
+        some = found and not any(one.certain or one.cause == "same-op" for one in found.values())
+        if not some or (known is not None and known.met is None):
+            return
+        numbers = {number for key in found for number in key[:2]}
+        roots = {self.sites.sites[number].root for number in numbers}
+        ops, met = frozenset(map(self._step, numbers)), self._met(found.values())
+        if known is not None and known.met is not None:
+            ops, met = ops | known.ops, {**met, **known.met}
+        on_mbarriers = known is not None and known.on_mbarriers
+        by_threads = OrderedByPhases(ops, met, on_mbarriers)
+        followed = again(touched=self.touched | roots, by_threads=by_threads)
+        if not (followed.reason or followed.faults):
+            for key in found:
+                del self.findings[key]
+
+    def _copies(self, *, whole: bool) -> OrderedByPhases:
+        """Copies that complete on mbarriers. Any access may meet them where not the `whole` kernel was followed."""
+        copies, found = self.on_mbarriers, list(self.findings.values())
+        ops = frozenset(map(self._step, copies))
+        if not whole or any(one.cause in ("budget", "unfollowed") for one in found):
+            return OrderedByPhases(ops, None, on_mbarriers=True)
+        met = self._met(one for one in found if copies & {one.later, one.earlier})
+        return OrderedByPhases(ops, met, on_mbarriers=True)
+
+    def _met(self, found: Iterable[Finding]) -> dict[frozenset[Step], bool]:
+        """Pairs of accesses of which two threads may touch one byte where nothing but phases can order them, and whether
+        they certainly do: paths of single threads do not know phases."""
+        met: dict[frozenset[Step], bool] = {}
+        for one in found:
+            pair = frozenset({self._step(one.later), self._step(one.earlier)})
+            met[pair] = met.get(pair, False) or one.certain or one.reason == MEMORY_ORDER
+        return met
+
+    def _report(
+        self, fault: FoundFault, ops: tuple[Run, ...], doubt: str = "undecided-path"
+    ) -> None:
+        """A fault as a finding about the two ops; in `doubt` if it is not certain."""
+        code, later, earlier = self._ends(fault, ops)
+        key = (later, earlier, code)
+        known = self.findings.get(key)
+        if known is None or (fault.certain and not known.certain):
+            reason = "" if fault.certain else fault.doubt or doubt
+            example = None
+            if fault.example is not None:
+                text, loop = fault.example
+                example = text, later if loop is None else self.sites.opaque(loop, 0)
+            found = Finding(*key, fault.certain, reason, note=fault.note, example=example)
+            self.findings[key] = found
+
+    def _ends(self, fault: FoundFault, ops: tuple[Run, ...]) -> tuple[FaultCode, int, int]:
+        """What a fault is about, by the numbers of sites."""
+        return fault.code, self._site(ops[fault.later]), self._site(ops[fault.earlier])
+
+    def _site(self, run: Run) -> int:
+        """The site that stands for an op: an access of it, if it has one."""
+        found = self.sites.of(run.op, run.frame)
+        return found[-1] if found else self.sites.opaque(run.op, run.frame, "workgroup")
+
+    def _step(self, number: int) -> Step:
+        return self.sites.sites[number].op, self.sites.sites[number].frame
 
 
 def _ids_of(mask: int) -> ThreadRange:
@@ -648,131 +743,13 @@ def _ids_of(mask: int) -> ThreadRange:
     return ((Atom("tid", "x"), AtomRange(first, mask.bit_length() - 1)),)
 
 
-def _report(
-    judge: Judge,
-    sites: Sites,
-    fault: FoundFault,
-    ops: tuple[Run, ...],
-    doubt: str = "undecided-path",
-) -> None:
-    """A fault as a finding about the two ops; in `doubt` if it is not certain."""
-    code, later, earlier = _ends(sites, fault, ops)
-    key = (later, earlier, code)
-    known = judge.findings.get(key)
-    if known is None or (fault.certain and not known.certain):
-        reason = "" if fault.certain else fault.doubt or doubt
-        example = None
-        if fault.example is not None:
-            text, loop = fault.example
-            example = text, later if loop is None else sites.opaque(loop, 0)
-        judge.findings[key] = Finding(*key, fault.certain, reason, note=fault.note, example=example)
-
-
-def _ends(sites: Sites, fault: FoundFault, ops: tuple[Run, ...]) -> tuple[FaultCode, int, int]:
-    """What a fault is about, by the numbers of sites."""
-    return fault.code, _site(sites, ops[fault.later]), _site(sites, ops[fault.earlier])
-
-
-def _site(sites: Sites, run: Run) -> int:
-    """The site that stands for an op: an access of it, if it has one."""
-    found = sites.of(run.op, run.frame)
-    return found[-1] if found else sites.opaque(run.op, run.frame, "workgroup")
-
-
-def _on_mbarriers(sites: Sites, flow: Flow) -> set[int]:
-    """The sites of cp.async, where some complete on mbarriers."""
-    if all(run.row.phase != "arrive_after" for run in flow.runs()):
-        return set()
-    numbered = enumerate(sites.sites)
-    return {n for n, site in numbered if site.queue == CP_ASYNC.name and site.writes}
-
-
-def _of_copies(judge: Judge, sites: Sites, copies: set[int], *, whole: bool) -> OrderedByPhases:
-    """Copies that complete on mbarriers. Any access may meet them where not the `whole` kernel was followed."""
-    ops = frozenset(_step(sites, number) for number in copies)
-    found = list(judge.findings.values())
-    if not whole or any(one.cause in ("budget", "unfollowed") for one in found):
-        return OrderedByPhases(ops, None, on_mbarriers=True)
-    met = _met(sites, [one for one in found if copies & {one.later, one.earlier}])
-    return OrderedByPhases(ops, met, on_mbarriers=True)
-
-
-def _met(sites: Sites, found: list[Finding]) -> dict[frozenset[Step], bool]:
-    """Pairs of accesses of which two threads may touch one byte where nothing but phases can order them, and whether
-    they certainly do: paths of single threads do not know phases."""
-    met: dict[frozenset[Step], bool] = {}
-    for one in found:
-        pair = frozenset({_step(sites, one.later), _step(sites, one.earlier)})
-        met[pair] = met.get(pair, False) or one.certain or one.reason == MEMORY_ORDER
-    return met
-
-
-def _step(sites: Sites, number: int) -> Step:
-    return sites.sites[number].op, sites.sites[number].frame
-
-
-def _judge_released(
-    judge: Judge,
-    sites: Sites,
-    again: Callable[..., Followed],
-    touched: set[int],
-    known: OrderedByPhases | None,
-) -> None:
-    """Accesses to memory that no copy touches, and that something may order beside barriers of the block: phases do, or not.
-
-    store %s[%t]; %p = nvvm.mbarrier.arrive %b; nvvm.mbarrier.test.wait %b, %p, asked until it is over; load %s[%t + 1]
-    """
-
-    def is_near(number: int) -> bool:
-        site = sites.sites[number]
-        plain = site.access is not None and not site.asynchronous
-        return plain and site.space == "workgroup" and site.root not in touched
-
-    found = {key: one for key, one in judge.findings.items() if all(map(is_near, key[:2]))}
-    # Threads that do one op at once no phase orders.
-    some = found and not any(one.certain or one.cause == "same-op" for one in found.values())
-    if not some or (known is not None and known.met is None):
-        return
-    roots = {sites.sites[number].root for key in found for number in key[:2]}
-    ops = frozenset(_step(sites, number) for key in found for number in key[:2])
-    met = _met(sites, list(found.values()))
-    if known is not None and known.met is not None:
-        ops, met = ops | known.ops, {**met, **known.met}
-    on_mbarriers = known is not None and known.on_mbarriers
-    by_threads = OrderedByPhases(ops, met, on_mbarriers)
-    followed = again(touched=touched | roots, by_threads=by_threads)
-    if not (followed.reason or followed.faults):
-        for key in found:
-            del judge.findings[key]
-
-
 def is_proxy(site: Site) -> bool:
     """Whether an access is that of a tensor copy, or of a copy that completes on an mbarrier."""
     return row_of(site.op).by_proxy
 
 
-def _has_phases(flow: Flow) -> bool:
-    """Whether some op is of use to `phases` alone: mbarriers, barriers of some threads, products, tensor
-    memory."""
-    return any(
-        row.phase is not None
-        or row.tensor is not None
-        or row.queue == WGMMA
-        or (row.meeting is not None and row.meeting.of == "block")
-        for row in (run.row for run in flow.runs())
-    )
-
-
-def _touched(sites: Sites, flow: Flow) -> set[int]:
-    """The roots of workgroup memory that tensor copies and descriptors of products name."""
-    found = set()
-    for run in flow.runs():
-        row = run.row
-        if row.tensor is not None or (row.queue == WGMMA and row.asynchronous(run.op)):
-            # Its descriptors are numbers: they may name any workgroup memory.
-            found |= {n for n, root in enumerate(sites.roots.roots) if root.space == "workgroup"}
-        if row.swizzled:
-            memory = run.op.operands[groups_of(run.op)[row.swizzled][0]]
-            found.add(sites.roots.number(root_of(memory), run.frame))
-    found |= {s.root for s in sites.sites if is_proxy(s) and s.writes and s.space == "workgroup"}
-    return found
+def _has_phases(run: Run) -> bool:
+    """Whether an op is of use to `phases` alone: of mbarriers, barriers of some threads, products, tensor memory."""
+    row = run.row
+    meets = row.meeting is not None and row.meeting.of == "block"
+    return meets or row.phase is not None or row.tensor is not None or row.queue == WGMMA

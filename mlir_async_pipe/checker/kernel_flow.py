@@ -15,9 +15,8 @@ on fragments) are left out: no address depends on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -99,21 +98,20 @@ Leave = Callable[[Block, Any], None]
 
 def build(kernel: Any, callees: Callees) -> Flow:
     """The graph of a function-like op or gpu.launch; `callees`: functions that it may call."""
-    flow = Flow()
-    builder = Builder(flow, callees)
-    first = builder.block()
-    builder.region(item_with_frames(kernel).frames[0], 0, first, lambda block, op: None)
-    find_merges(flow)
-    find_inductions(flow)
-    return flow
+    builder = Builder(Flow(), callees)
+    builder.region(item_with_frames(kernel).frames[0], builder.block(), lambda block, op: None)
+    find_merges(builder.flow)
+    find_inductions(builder.flow)
+    return builder.flow
 
 
-@dataclass
+@dataclass(frozen=True)
 class Builder:
-    """A graph that is being built: where calls are, and which summary loops are around."""
+    """A place in a graph that is being built: the frame, how deep it is in calls, and which summary loops are around."""
 
     flow: Flow
     callees: Callees
+    frame: int = 0
     depth: int = 0
     variables: tuple[int, ...] = ()
     maybe: bool = False
@@ -130,18 +128,21 @@ class Builder:
         self.flow.loops.append(made)
         return made
 
+    def number(self, value: Any) -> int:
+        return self.flow.number(self.frame, value)
+
     def pairs(
-        self, targets: Iterable[Any], t_frame: int, sources: Iterable[Any], s_frame: int
+        self, targets: Iterable[Any], sources: Iterable[Any], given_by: Builder | None = None
     ) -> tuple[tuple[int, int], ...]:
-        """What an edge assigns: numbers of (target, source), data left out."""
-        number, flow = self.flow.number, self.flow
+        """What an edge assigns: numbers of (target, source), data left out; sources of the frame of `given_by`."""
+        number = (given_by or self).number
         return tuple(
-            (number(t_frame, t), number(s_frame, s))
+            (self.number(t), number(s))
             for t, s in zip(targets, sources, strict=False)
-            if not flow.is_data(t)
+            if not self.flow.is_data(t)
         )
 
-    def region(self, region: Frame, frame: int, entry: Block, leave: Leave) -> None:
+    def region(self, region: Frame, entry: Block, leave: Leave) -> None:
         """Put a region after `entry`; `leave(block, terminator)` ends the paths out of it."""
         mapped = {
             node: self.block() if number else entry for number, node in enumerate(region.nodes)
@@ -155,175 +156,260 @@ class Builder:
             ops = operations(node.block)
             last = ops[-1] if ops else None
             for op in ops[:-1]:
-                current = self.op(op, frame, current)
+                current = self.op(op, current)
             if last is None:
                 continue
-            self._forward(last, frame, current)
+            self._forward(last, current)
             row = BRANCH_ROWS.get(last.name)
             if row is not None:
                 edges = []
                 for target, given in forwarded_along(node, last):
-                    pairs = self.pairs(target.block.arguments, frame, given, frame)
+                    pairs = self.pairs(target.block.arguments, given)
                     moves = _moves(node, target, loops, headers)
                     edges.append(ControlEdge(mapped[target].number, pairs, moves))
-                current.exit = self._jump(last, row, frame, edges)
+                current.exit = self._jump(last, row, edges)
             else:
-                self.end(last, frame, current)
+                self.end(last, current)
                 if leaves(last):
                     leave(current, last)
 
-    def _jump(self, end: Any, row: BranchRow, frame: int, edges: list[ControlEdge]) -> Exit:
+    def _jump(self, end: Any, row: BranchRow, edges: list[ControlEdge]) -> Exit:
         """The exit of a block that ends in a branch of the vocabulary (cf or llvm)."""
         if row.condition:
-            return Branch(self.flow.number(frame, end.operands[0]), *edges)
+            return Branch(self.number(end.operands[0]), *edges)
         if row.cases is None:
             return Goto(*edges)
         default, *chosen = edges
         cases = tuple(zip(row.cases(end), chosen, strict=True))
-        return Switch(self.flow.number(frame, end.operands[0]), cases, default)
+        return Switch(self.number(end.operands[0]), cases, default)
 
-    def end(self, last: Any, frame: int, current: Block) -> None:
+    def end(self, last: Any, current: Block) -> None:
         """What a terminator without a row of branches does itself: nothing, if it is known."""
         if not leaves_region(last):
-            self._lose(last, frame, current)
+            self._lose(last, current)
         elif len(last.regions) and not is_quiet(last):
-            current.steps.append(Lost(last, frame))
+            current.steps.append(Lost(last, self.frame))
 
-    def op(self, op: Any, frame: int, current: Block) -> Block:
+    def op(self, op: Any, current: Block) -> Block:
         """Append one op; gives the block in which control goes on."""
         name = op.name
         row = REGION_ROWS.get(name)
         if row is None or row.flow == "isolated":
-            return self._plain(op, name, frame, current)
+            return self._plain(op, name, current)
         item = item_with_frames(op)
         if row.flow == "once":
-            return self._once(item, frame, current)
+            return self._once(item, current)
         if row.flow in ("while", "branch"):
-            return _follow(self, item, frame, current)
+            return self._follow(item, current)
         if not needs_iterations(op):
-            return _summary(self, item, frame, current)
-        # A mapping gives each iteration to another thread or block.
+            # The queues cannot distinguish the iterations: the body once.
+            return self._any_iteration(item, current)._straight(op.regions[0], current)
         if row.flow == "parallel" and "mapping" in op.attributes:
-            return _one_iteration(self, item, frame, current)
-        return _iterate(self, item, frame, current)
+            # A mapping gives each iteration to another thread or block: any one of them, once.
+            return self._any_iteration(item, current).inline(item.frames[0], current, [])
+        return self._iterate(item, current)
 
-    def _plain(self, op: Any, name: str, frame: int, current: Block) -> Block:
+    def _plain(self, op: Any, name: str, current: Block) -> Block:
         """An op without regions, or one whose regions are followed by nobody."""
         if name in CALL_OPS and row_of(op).does == "unknown":
-            return self._call(op, frame, current)
+            return self._call(op, current)
         if name not in REGION_ROWS and (len(op.regions) or len(op.successors)):
-            self._lose(op, frame, current)
+            self._lose(op, current)
         else:
-            self._append(op, frame, current)
+            self._append(op, current)
         return current
 
-    def _lose(self, op: Any, frame: int, current: Block) -> None:
+    def _lose(self, op: Any, current: Block) -> None:
         """An op that moves control in a way of its own, unless nothing can come of that."""
         if len(list(op.successors)) or not is_quiet(op):
-            current.steps.append(Lost(op, frame))
-        self._append(op, frame, current)
+            current.steps.append(Lost(op, self.frame))
+        self._append(op, current)
 
-    def _append(self, op: Any, frame: int, current: Block) -> None:
+    def _append(self, op: Any, current: Block) -> None:
         row = row_of(op)
         makes_values = row.pure and not len(op.regions)
         member = taken_member(op) if op.name == MEMBER_TAKEN else None
-        same = self._compared_before(op, frame) if op.name in FLOAT_COMPARISONS else member
+        same = self._compared_before(op) if op.name in FLOAT_COMPARISONS else member
         if same is not None:
-            current.steps.append(Assign(self.pairs(op.results, frame, [same], frame)))
-            return
-        if makes_values and self.flow.is_only_data(op):
-            return
-        self._run(op, row, frame, current, makes_values)
+            current.steps.append(Assign(self.pairs(op.results, [same])))
+        elif not (makes_values and self.flow.is_only_data(op)):
+            self._run(op, row, current, makes_values)
 
-    def _compared_before(self, op: Any, frame: int) -> Any:
+    def _compared_before(self, op: Any) -> Any:
         """What the same comparison gave before in this block or one around it; None for the first one. Of data no form says
         that two are one."""
         attributes = attributes_of(op)
         if "predicate" not in attributes:
             return None
-        key = (frame, op.name, tuple(attributes.items()), *op.operands)
+        key = (self.frame, op.name, tuple(attributes.items()), *op.operands)
         found = self.compared.setdefault(key, op)
         around = (above.block for above in (op, *ancestors(op)))
         return found.results[0] if found != op and found.block in around else None
 
-    def _run(self, op: Any, row: Row, frame: int, current: Block, makes_values: bool) -> None:
-        current.steps.append(
-            Run(
-                op,
-                op.name,
-                row,
-                frame,
-                self.flow.numbers_of(frame, op.operands),
-                self.flow.numbers_of(frame, op.results),
-                makes_values,
-                self.maybe,
-                self.variables,
-            )
-        )
+    def _run(self, op: Any, row: Row, current: Block, makes_values: bool) -> None:
+        read, made = (self.flow.numbers_of(self.frame, v) for v in (op.operands, op.results))
+        where = (makes_values, self.maybe, self.variables)
+        current.steps.append(Run(op, op.name, row, self.frame, read, made, *where))
 
-    def _forward(self, last: Any, frame: int, current: Block) -> None:
+    def _forward(self, last: Any, current: Block) -> None:
         """A terminator reads the registers that it passes on, which a load may still be filling."""
         if any(map(is_loaded, last.operands)):
-            self._run(last, row_of(last), frame, current, makes_values=True)
+            self._run(last, row_of(last), current, makes_values=True)
 
     def inline(
-        self, region: Frame, frame: int, outer: int, current: Block, results: Sequence[Any]
+        self, region: Frame, current: Block, results: Sequence[Any], outer: Builder | None = None
     ) -> Block:
-        """A region that runs once, in place; its terminator's operands become `results`."""
+        """A region that runs once, in place; its terminator's operands become `results`, in the frame of `outer`."""
+        outer = outer or self
         if len(region.nodes) == 1:
             *body, last = operations(region.entry.block)
             if last.name in EXIT_OPS and not len(last.regions):
                 for op in body:
-                    current = self.op(op, frame, current)
-                self._forward(last, frame, current)
-                current.steps.append(Assign(self.pairs(results, outer, last.operands, frame)))
+                    current = self.op(op, current)
+                self._forward(last, current)
+                current.steps.append(Assign(outer.pairs(results, last.operands, self)))
                 return current
         inner, after = self.block(), self.block()
         current.exit = Goto(ControlEdge(inner.number))
 
         def leave(block: Block, last: Any) -> None:
-            block.exit = Goto(
-                ControlEdge(after.number, self.pairs(results, outer, last.operands, frame))
-            )
+            assigns = outer.pairs(results, last.operands, self)
+            block.exit = Goto(ControlEdge(after.number, assigns))
 
-        self.region(region, frame, inner, leave)
+        self.region(region, inner, leave)
         return after
 
-    def _once(self, item: Item, frame: int, current: Block) -> Block:
+    def _once(self, item: Item, current: Block) -> Block:
         """A region that runs in place; that of a scope is asynchronous."""
         op, (region,) = item.op, item.frames
-        scope = row_of(op).described and not item.row.masked
-        if scope:
-            current.steps.append(Bracket("scope", op, frame))
-        after = self.inline(region, frame, frame, current, () if scope else op.results)
-        if scope:
-            after.steps.append(Bracket("end scope", op, frame))
+        if not row_of(op).described or item.row.masked:
+            return self.inline(region, current, op.results)
+        current.steps.append(Bracket("scope", op, self.frame))
+        after = self.inline(region, current, ())
+        after.steps.append(Bracket("end scope", op, self.frame))
         return after
 
-    def _call(self, op: Any, frame: int, current: Block) -> Block:
+    def _call(self, op: Any, current: Block) -> Block:
         callee = callee_of(op, self.callees)
         if callee is None or not has_body(callee):
             # What a function of another module does with its own memory lies outside of this one.
             if callee is None or any(is_memory(operand.type) for operand in op.operands):
-                current.steps.append(Lost(op, frame))
-            self._append(op, frame, current)
+                current.steps.append(Lost(op, self.frame))
+            self._append(op, current)
             return current
         if self.depth >= DEEPEST_CALL:
-            self._lose(op, frame, current)
+            self._lose(op, current)
             return current
-        inner_frame = self.flow.frames
+        inner = replace(self, frame=self.flow.frames, depth=self.depth + 1)
         self.flow.frames += 1
         (region,) = item_with_frames(callee).frames
         arguments = region.entry.block.arguments
         for argument, operand in zip(arguments, op.operands, strict=True):
-            self.flow.passed_in[inner_frame, argument] = frame, operand
-        current.steps.append(Assign(self.pairs(arguments, inner_frame, op.operands, frame)))
-        current.steps.append(Bracket("call", op, frame))
-        self.depth += 1
-        after = self.inline(region, inner_frame, frame, current, op.results)
-        self.depth -= 1
-        after.steps.append(Bracket("end call", op, frame))
+            self.flow.passed_in[inner.frame, argument] = self.frame, operand
+        current.steps.append(Assign(inner.pairs(arguments, op.operands, self)))
+        current.steps.append(Bracket("call", op, self.frame))
+        after = inner.inline(region, current, op.results, self)
+        after.steps.append(Bracket("end call", op, self.frame))
         return after
+
+    # Ops with regions: each is appended to a block, and gives the block in which control goes on ------
+
+    def _follow(self, item: Item, current: Block) -> Block:
+        """A branch or a loop that runs while it says so itself."""
+        op, row = item.op, item.row
+        loop = self.loop(op) if row.flow == "while" else None
+        paths = _Paths(self, item, loop, [self.block() for _ in item.frames], self.block())
+        edges = paths.edges(OUT, starts(op, row))
+        current.exit = self._choice(item, edges) if loop is None else Goto(*edges)
+        for inner, head in zip(item.frames, paths.heads, strict=True):
+            if inner.nodes:
+                self.region(inner, head, paths.leave(inner.number))
+            else:
+                head.exit = Goto(paths.edge(inner.number, OUT, ()))
+        return paths.after
+
+    def _choice(self, item: Item, edges: list[ControlEdge]) -> Exit:
+        """The edge into one of several regions; an affine.if is taken or not, by a bit of its own."""
+        op, row = item.op, item.row
+        condition = op if row.condition is None else op.operands[row.condition]
+        if row.condition is None or is_bit(condition.type):
+            return Branch(self.number(condition), *edges)
+        cases = row.cases(op)
+        (rest,) = (edge for place, edge in enumerate(edges) if place not in cases.values())
+        chosen = tuple((value, edges[place]) for value, place in cases.items())
+        return Switch(self.number(condition), chosen, rest)
+
+    def _iterate(self, item: Item, current: Block) -> Block:
+        """A loop whose iterations run one after the other, as often as its bounds say. Without such
+        bounds they run in any order and number: the same ones in all threads whose bounds are the
+        same, since one code, made of the bounds, orders them."""
+        op = item.op
+        loop = self.loop(op)
+        arguments = list(item.frames[0].entry.block.arguments)
+        carried = taking(op, item.row, item.frames[0].entry.block)
+        variables = arguments[: len(arguments) - len(carried)]
+        header, body, after = self.block(), self.block(), self.block()
+        if self._bind_bounds(loop, op):
+            loop.variable = self.number(variables[0])
+        else:
+            loop.decided_by = tuple(map(self.number, conditions(op)))
+            for dimension, argument in enumerate(variables):
+                bounds = self._range_of(op, dimension)
+                bounds.decided_by = loop.decided_by
+                body.steps.append(AnyIteration(bounds.number, self.number(argument)))
+        paths = _Paths(self, item, loop, [header], after)
+        current.exit = Goto(paths.edge(OUT, 0, starts(op, item.row)))
+        header.exit = LoopTest(loop.number, ControlEdge(body.number), paths.edge(0, OUT, carried))
+
+        def repeat(block: Block, last: Any) -> None:
+            block.exit = Goto(paths.edge(0, 0, forwarded(last)))
+
+        self.region(item.frames[0], body, repeat)
+        return after
+
+    def _bind_bounds(self, loop: Loop, op: Any) -> bool:
+        """Tell a loop the bounds of a counted one; False if they are no values."""
+        bounds = _loop_bounds(op) if op.name in COUNTED_LOOPS else None
+        if bounds is None:
+            return False
+        loop.bounds = LoopBounds(*map(self.number, bounds))
+        loop.unsigned = "unsignedCmp" in op.attributes
+        loop.bits = bits_of(op.regions[0].blocks[0].arguments[0].type)
+        return True
+
+    def _range_of(self, op: Any, dimension: int) -> Loop:
+        """The bounds of one induction variable of an scf.parallel; others have none here."""
+        made = self.loop(op)
+        if op.name == "scf.parallel":
+            count = len(op.regions[0].blocks[0].arguments)
+            bounds = [op.operands[dimension + count * kind] for kind in range(3)]
+            made.bounds = LoopBounds(*map(self.number, bounds))
+        return made
+
+    def _any_iteration(self, item: Item, current: Block) -> Builder:
+        """Inside of a loop, in any of its iterations; without known bounds, in none."""
+        loop = self.loop(item.op)
+        block = item.frames[0].entry.block
+        bounded = self._bind_bounds(loop, item.op)
+        variables = list(block.arguments)[: first_taken(item.op, item.row, block)]
+        numbers = [self.number(variable) for variable in variables]
+        current.steps.extend(AnyIteration(loop.number, number) for number in numbers)
+        around = (*self.variables, *numbers[:1])
+        return replace(self, maybe=self.maybe or not bounded, variables=around)
+
+    def _straight(self, region: Any, current: Block) -> Block:
+        """A region of a summary loop: what its branches hold may happen or not."""
+        *body, end = operations(region.blocks[0])
+        for op in body:
+            row = REGION_ROWS.get(op.name)
+            if row is not None and row.flow == "branch":
+                for inner in op.regions:
+                    if len(list(inner.blocks)):
+                        current = replace(self, maybe=True)._straight(inner, current)
+            else:
+                current = self.op(op, current)
+        self.end(end, current)
+        return current
 
 
 def _moves(
@@ -341,9 +427,6 @@ def _moves(
     return (*left, (kind, headers[target].number))
 
 
-# -- ops with regions: each appends one op to a block and gives the block in which control goes on ------
-
-
 @dataclass(frozen=True)
 class _Paths:
     """The edges between the regions of one op: `heads` are the blocks in which they begin,
@@ -351,7 +434,6 @@ class _Paths:
 
     builder: Builder
     item: Item
-    frame: int
     loop: Loop | None
     heads: list[Block]
     after: Block
@@ -367,7 +449,7 @@ class _Paths:
         if target != OUT:
             block, nodes = self.heads[target], self.item.frames[target].nodes
             taken = taking(self.item.op, self.item.row, nodes[0].block) if nodes else []
-        assigns = self.builder.pairs(taken, self.frame, values, self.frame)
+        assigns = self.builder.pairs(taken, values)
         return ControlEdge(block.number, assigns, self._moves(source, target))
 
     def _moves(self, source: int, target: int) -> tuple[tuple[str, int], ...]:
@@ -376,87 +458,16 @@ class _Paths:
         kind = "leave" if target == OUT else "enter" if source == OUT else "back"
         return ((kind, self.loop.number),)
 
-    def leave(self, source: int) -> Callable[[Block, Any], None]:
+    def leave(self, source: int) -> Leave:
         """What ends the paths out of a region: an i1 decides between two of them."""
 
         def end(block: Block, last: Any) -> None:
             first, *others = self.edges(source, forwarded(last))
             block.exit = Goto(first)
             if others:
-                condition = self.builder.flow.number(self.frame, last.operands[0])
-                block.exit = Branch(condition, first, *others)
+                block.exit = Branch(self.builder.number(last.operands[0]), first, *others)
 
         return end
-
-
-def _follow(builder: Builder, item: Item, frame: int, current: Block) -> Block:
-    """A branch or a loop that runs while it says so itself."""
-    op, row = item.op, item.row
-    loop = builder.loop(op) if row.flow == "while" else None
-    heads = [builder.block() for _ in item.frames]
-    paths = _Paths(builder, item, frame, loop, heads, builder.block())
-    edges = paths.edges(OUT, starts(op, row))
-    current.exit = _choice(builder, item, frame, edges) if loop is None else Goto(*edges)
-    for inner, head in zip(item.frames, heads, strict=True):
-        if inner.nodes:
-            builder.region(inner, frame, head, paths.leave(inner.number))
-        else:
-            head.exit = Goto(paths.edge(inner.number, OUT, ()))
-    return paths.after
-
-
-def _choice(builder: Builder, item: Item, frame: int, edges: list[ControlEdge]) -> Exit:
-    """The edge into one of several regions; an affine.if is taken or not, by a bit of its own."""
-    op, row, number = item.op, item.row, builder.flow.number
-    if row.condition is None:
-        return Branch(number(frame, op), *edges)
-    condition = op.operands[row.condition]
-    if is_bit(condition.type):
-        return Branch(number(frame, condition), *edges)
-    cases = row.cases(op)
-    (rest,) = (edge for place, edge in enumerate(edges) if place not in cases.values())
-    chosen = tuple((value, edges[place]) for value, place in cases.items())
-    return Switch(number(frame, condition), chosen, rest)
-
-
-def _iterate(builder: Builder, item: Item, frame: int, current: Block) -> Block:
-    """A loop whose iterations run one after the other, as often as its bounds say. Without such
-    bounds they run in any order and number: the same ones in all threads whose bounds are the
-    same, since one code, made of the bounds, orders them."""
-    op, number = item.op, builder.flow.number
-    loop = builder.loop(op)
-    arguments = list(item.frames[0].entry.block.arguments)
-    carried = taking(op, item.row, item.frames[0].entry.block)
-    variables = arguments[: len(arguments) - len(carried)]
-    header, body, after = builder.block(), builder.block(), builder.block()
-    if _bind_bounds(builder, loop, op, frame):
-        loop.variable = number(frame, variables[0])
-    else:
-        loop.decided_by = tuple(number(frame, value) for value in conditions(op))
-        for dimension, argument in enumerate(variables):
-            bounds = _range_of(builder, op, dimension, frame)
-            bounds.decided_by = loop.decided_by
-            body.steps.append(AnyIteration(bounds.number, number(frame, argument)))
-    paths = _Paths(builder, item, frame, loop, [header], after)
-    current.exit = Goto(paths.edge(OUT, 0, starts(op, item.row)))
-    header.exit = LoopTest(loop.number, ControlEdge(body.number), paths.edge(0, OUT, carried))
-
-    def repeat(block: Block, last: Any) -> None:
-        block.exit = Goto(paths.edge(0, 0, forwarded(last)))
-
-    builder.region(item.frames[0], frame, body, repeat)
-    return after
-
-
-def _bind_bounds(builder: Builder, loop: Loop, op: Any, frame: int) -> bool:
-    """Tell a loop the bounds of a counted one; False if they are no values."""
-    bounds = _loop_bounds(op) if op.name in COUNTED_LOOPS else None
-    if bounds is None:
-        return False
-    loop.bounds = LoopBounds(*(builder.flow.number(frame, bound) for bound in bounds))
-    loop.unsigned = "unsignedCmp" in op.attributes
-    loop.bits = bits_of(op.regions[0].blocks[0].arguments[0].type)
-    return True
 
 
 def _loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
@@ -470,61 +481,6 @@ def _loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
         return None
     lower, upper, step = (Constant(b) if isinstance(b, int) else b for b in found)
     return lower, upper, step
-
-
-def _range_of(builder: Builder, op: Any, dimension: int, frame: int) -> Loop:
-    """The bounds of one induction variable of an scf.parallel; others have none here."""
-    made = builder.loop(op)
-    if op.name == "scf.parallel":
-        count = len(op.regions[0].blocks[0].arguments)
-        bounds = [op.operands[dimension + count * kind] for kind in range(3)]
-        made.bounds = LoopBounds(*(builder.flow.number(frame, bound) for bound in bounds))
-    return made
-
-
-def _summary(builder: Builder, item: Item, frame: int, current: Block) -> Block:
-    """A loop whose iterations the queues cannot distinguish: its body once."""
-    with _any_iteration(builder, item, frame, current):
-        return _straight(builder, item.op.regions[0], frame, current)
-
-
-def _one_iteration(builder: Builder, item: Item, frame: int, current: Block) -> Block:
-    """A loop whose iterations other threads run: any one of them, once."""
-    with _any_iteration(builder, item, frame, current):
-        return builder.inline(item.frames[0], frame, frame, current, [])
-
-
-@contextmanager
-def _any_iteration(builder: Builder, item: Item, frame: int, current: Block) -> Iterator[None]:
-    """What is built inside may be any iteration of a loop; without known bounds, none."""
-    loop = builder.loop(item.op)
-    block = item.frames[0].entry.block
-    bounded = _bind_bounds(builder, loop, item.op, frame)
-    variables = list(block.arguments)[: first_taken(item.op, item.row, block)]
-    numbers = [builder.flow.number(frame, variable) for variable in variables]
-    current.steps.extend(AnyIteration(loop.number, number) for number in numbers)
-    outer, around = builder.maybe, builder.variables
-    builder.maybe, builder.variables = outer or not bounded, (*around, *numbers[:1])
-    yield
-    builder.maybe, builder.variables = outer, around
-
-
-def _straight(builder: Builder, region: Any, frame: int, current: Block) -> Block:
-    """A region of a summary loop: what its branches hold may happen or not."""
-    block = region.blocks[0]
-    *body, end = operations(block)
-    for op in body:
-        row = REGION_ROWS.get(op.name)
-        if row is not None and row.flow == "branch":
-            outer, builder.maybe = builder.maybe, True
-            for inner in op.regions:
-                if len(list(inner.blocks)):
-                    current = _straight(builder, inner, frame, current)
-            builder.maybe = outer
-        else:
-            current = builder.op(op, frame, current)
-    builder.end(end, frame, current)
-    return current
 
 
 # A prologue written as a loop has as many iterations as a ring has slots.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.budget import POINTS, Budget
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form, Knowns
 from mlir_async_pipe.checker.residues import cases, shortened
 from mlir_async_pipe.checker.thread_grid import (
     NO,
@@ -176,7 +176,7 @@ class Comparer:
         return {**common, **thread_facts(self.threads), **dict(met)}
 
 
-def _about(pairs: list[tuple[Piece, Piece]], facts: Facts) -> dict[Atom, AtomRange]:
+def _about(pairs: list[tuple[Piece, Piece]], facts: Facts) -> Knowns:
     """What is known of the numbers that these pieces are made of: no other fact decides whether they meet."""
     atoms: set[Atom] = set()
     for pair in pairs:

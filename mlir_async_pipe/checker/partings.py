@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Knowns
 from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.state import Event, Parting, PartingEvent, Side, State, moved
 from mlir_async_pipe.checker.step_graph import Block, Flow, Run, Step
@@ -204,7 +204,7 @@ def ending(state: State, block: int) -> list[Parting]:
     return [side.parting for side in state.sides if side.parting.join in (block, None)]
 
 
-def _about_threads(facts: Facts) -> dict[Atom, AtomRange]:
+def _about_threads(facts: Facts) -> Knowns:
     return {atom: known for atom, known in facts.items() if is_thread_condition(atom)}
 
 

@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.checker import arithmetic, forms
 from mlir_async_pipe.checker.arithmetic import exact, fitting, settle, wrapped
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, Knowns
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import SplitSide, split
 from mlir_async_pipe.checker.precision import OpenError
@@ -280,7 +280,7 @@ class PathValues:
             raise OpenError(condition)
         return self.get(state, operands[1 if value else 2])
 
-    def split(self, condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
+    def split(self, condition: Form, facts: Knowns) -> list[SplitSide]:
         """Both sides of an i1 form. What an op computes and no form holds (tid remsi -8) is not
         free to take any value: neither side need exist where the condition rests on it."""
         sides = split(condition, facts)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, Knowns
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_number
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.integer_ops import as_signed
@@ -25,11 +25,15 @@ class SplitSide(NamedTuple):
     """Facts on one side of a split; `exact` False taints the path."""
 
     truth: int
-    facts: dict[Atom, AtomRange]
+    facts: Knowns
     exact: bool
 
 
-def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
+Held = tuple[Knowns | None, bool]
+"""Facts with something added, None if that cannot be; and whether they say exactly that."""
+
+
+def split(condition: Form, facts: Knowns) -> list[SplitSide]:
     """Both sides of an i1 form (or of the first undecided part of it).
 
     Sides that contradict the facts are left out. A compound condition may stay undecided on
@@ -42,11 +46,14 @@ def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
     atom = min(settled.terms, key=lambda term: repr(term[0]))[0]
     name, arguments = forms.operator_of(atom)
     if name in ("cmp<", "cmp="):
-        divide = _split_negative if name == "cmp<" else _split_zero
-        sides = divide(atom, arguments[0], facts)
+        sides = (_negative_or_not if name == "cmp<" else _zero_or_not)(arguments[0], facts)
         # Which threads go where is found by trying them all: that is exact.
-        exactly = is_thread_number(arguments[0])
-        return [side._replace(exact=side.exact or exactly) for side in sides]
+        sure = is_thread_number(arguments[0])
+        return [
+            SplitSide(truth, {**held, atom: AtomRange(truth, truth)}, exactly or sure)
+            for truth, (held, exactly) in zip((1, 0), sides, strict=True)
+            if held is not None
+        ]
     if name in ("and", "or", "xor"):
         for argument in arguments:
             if exact(settle(argument, facts), facts) is None:
@@ -55,40 +62,22 @@ def split(condition: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
     return [SplitSide(truth, {**facts, atom: AtomRange(truth, truth)}, exactly) for truth in (1, 0)]
 
 
-def _split_negative(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
-    sides = []
-    less, less_exact = at_most(form, -1, facts)
-    if less is not None:
-        sides.append(SplitSide(1, {**less, atom: AtomRange(1, 1)}, less_exact))
-    more, more_exact = at_least(form, 0, facts)
-    if more is not None:
-        sides.append(SplitSide(0, {**more, atom: AtomRange(0, 0)}, more_exact))
-    return sides
+def _negative_or_not(form: Form, facts: Knowns) -> tuple[Held, Held]:
+    return at_most(form, -1, facts), at_least(form, 0, facts)
 
 
-def _split_zero(atom: Atom, form: Form, facts: dict[Atom, AtomRange]) -> list[SplitSide]:
-    sides = []
-    low, low_exact = at_least(form, 0, facts)
-    both, both_exact = at_most(form, 0, low) if low is not None else (None, False)
-    if both is not None:
-        sides.append(SplitSide(1, {**both, atom: AtomRange(1, 1)}, low_exact and both_exact))
+def _zero_or_not(form: Form, facts: Knowns) -> tuple[Held, Held]:
     first, last = forms.bounds(form, facts)
-    other: dict[Atom, AtomRange] | None = facts
+    other: Knowns | None = facts
     if first == 0:
         other, _ = at_least(form, 1, facts)
     elif last == 0:
         other, _ = at_most(form, -1, facts)
-    if other is not None:
-        sides.append(
-            SplitSide(0, {**other, atom: AtomRange(0, 0)}, first == 0 or last == 0 or first is None)
-        )
-    return sides
+    return between(form, 0, 0, facts), (other, first in (0, None) or last == 0)
 
 
-def at_least(
-    form: Form, bound: int, facts: dict[Atom, AtomRange]
-) -> tuple[dict[Atom, AtomRange] | None, bool]:
-    """The facts with form >= bound added (None if that cannot be), and whether exactly so."""
+def at_least(form: Form, bound: int, facts: Knowns) -> Held:
+    """The facts with form >= bound."""
     form = forms.with_remainders(settle(form, facts))
     low, high = forms.bounds(form, facts)
     if high is not None and high < bound:
@@ -97,12 +86,7 @@ def at_least(
         return facts, True
     if len(form.terms) == 1:
         ((atom, coefficient),) = form.terms
-        known = forms.knowledge(atom, facts)
-        rest = bound - form.constant
-        if coefficient > 0:
-            known = known._replace(low=sums.most(known.low, -(-rest // coefficient)))
-        else:
-            known = known._replace(high=sums.least(known.high, rest // coefficient))
+        known = _multiple_at_least(atom, coefficient, bound - form.constant, facts)
         known = _tighten(known)
         if known.low is not None and known.high is not None and known.low > known.high:
             return None, True
@@ -112,9 +96,7 @@ def at_least(
     return _sum_at_least(form, bound, facts)
 
 
-def _before_wrapping(
-    atom: Atom, known: AtomRange, facts: dict[Atom, AtomRange]
-) -> tuple[dict[Atom, AtomRange] | None, bool] | None:
+def _before_wrapping(atom: Atom, known: AtomRange, facts: Knowns) -> Held | None:
     """The facts with what is known of a number that wraps at one place at most, said of the number
     before: 126 + k as i8 is below 0 for 2 <= k, if k <= 3. None for others."""
     name, arguments = forms.operator_of(atom)
@@ -134,33 +116,21 @@ def _before_wrapping(
         parts += [(max(low, first), min(high, last))] if max(low, first) <= min(high, last) else []
     if high - low >= modulus or len(parts) != 1:
         return None
-    held, exactly = at_least(arguments[0], parts[0][0], facts)
-    if held is None:
-        return None, exactly
-    held, also = at_most(arguments[0], parts[0][1], held)
-    return held, exactly and also
+    return between(arguments[0], *parts[0], facts)
 
 
-def _with_dividend(
-    atom: Atom, known: AtomRange, facts: dict[Atom, AtomRange]
-) -> dict[Atom, AtomRange] | None:
+def _with_dividend(atom: Atom, known: AtomRange, facts: Knowns) -> Knowns | None:
     """The facts with what a quotient says of the number that is divided: with tid div 128 = 1 the id
     is from 128 to 255."""
     name, arguments = forms.operator_of(atom)
     if name != "div":
         return facts
-    held: dict[Atom, AtomRange] | None = facts
-    inner, divisor = arguments[0], arguments[1].constant
-    if known.low is not None:
-        held, _ = at_least(inner, known.low * divisor, facts)
-    if known.high is not None and held is not None:
-        held, _ = at_most(inner, (known.high + 1) * divisor - 1, held)
-    return held
+    divisor = arguments[1].constant
+    low, high = sums.scaled(known.ends, divisor)
+    return between(arguments[0], low, None if high is None else high + divisor - 1, facts)[0]
 
 
-def _sum_at_least(
-    form: Form, bound: int, facts: dict[Atom, AtomRange]
-) -> tuple[dict[Atom, AtomRange], bool]:
+def _sum_at_least(form: Form, bound: int, facts: Knowns) -> tuple[Knowns, bool]:
     divisor = gcd(*(coefficient for _, coefficient in form.terms))
     reduced = Form(0, frozenset((a, c // divisor) for a, c in form.terms))
     # sum >= (bound - constant) / divisor, rounded up to a whole number.
@@ -185,7 +155,7 @@ def _sum_at_least(
     return {**facts, positive: known._replace(low=sums.most(known.low, rest))}, free
 
 
-def each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict[Atom, AtomRange]:
+def each_at_least(form: Form, bound: int, facts: Knowns) -> Knowns:
     """What form >= bound says of each atom by the ends of the others: with n - k >= 1 and an i32
     as n, k is at most 2^31 - 2."""
     highs = {
@@ -199,24 +169,33 @@ def each_at_least(form: Form, bound: int, facts: dict[Atom, AtomRange]) -> dict[
         if atom.kind not in ("iteration", "symbol") or (open_ends and atom not in open_ends):
             continue
         rest = bound - sum(high or 0 for other, high in highs.items() if other != atom)
-        known = forms.knowledge(atom, facts)
-        if coefficient > 0:
-            narrowed[atom] = known._replace(low=sums.most(known.low, -(-rest // coefficient)))
-        else:
-            narrowed[atom] = known._replace(high=sums.least(known.high, rest // coefficient))
+        narrowed[atom] = _multiple_at_least(atom, coefficient, rest, facts)
     return narrowed
 
 
-def at_most(
-    form: Form, bound: int, facts: dict[Atom, AtomRange]
-) -> tuple[dict[Atom, AtomRange] | None, bool]:
-    """The facts with form <= bound added, as `at_least`."""
+def _multiple_at_least(atom: Atom, coefficient: int, bound: int, facts: Knowns) -> AtomRange:
+    """What is known of an atom with coefficient * atom >= bound."""
+    known = forms.knowledge(atom, facts)
+    if coefficient > 0:
+        return known._replace(low=sums.most(known.low, -(-bound // coefficient)))
+    return known._replace(high=sums.least(known.high, bound // coefficient))
+
+
+def at_most(form: Form, bound: int, facts: Knowns) -> Held:
+    """The facts with form <= bound."""
     return at_least(forms.scale(form, -1), -bound, facts)
 
 
-def without_ends(
-    form: Form, values: set[int], facts: dict[Atom, AtomRange]
-) -> tuple[dict[Atom, AtomRange] | None, bool]:
+def between(form: Form, low: int | None, high: int | None, facts: Knowns) -> Held:
+    """The facts with low <= form <= high; an end may be left out."""
+    held, exactly = (facts, True) if low is None else at_least(form, low, facts)
+    if held is None or high is None:
+        return held, exactly
+    held, also = at_most(form, high, held)
+    return held, exactly and also
+
+
+def without_ends(form: Form, values: set[int], facts: Knowns) -> Held:
     """The facts with `values` cut off at both ends of the form's range (None if nothing is
     left), and whether that leaves none of them."""
     left = set(values)
@@ -227,12 +206,7 @@ def without_ends(
     while high is not None and high in left:
         left.discard(high)
         high -= 1
-    held: dict[Atom, AtomRange] | None = facts
-    if low is not None:
-        held, _ = at_least(form, low, facts)
-    if held is not None and high is not None:
-        held, _ = at_most(form, high, held)
-    return held, not left
+    return between(form, low, high, facts)[0], not left
 
 
 def _is_free(atom: Atom) -> bool:

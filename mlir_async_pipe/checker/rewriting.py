@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form
+from mlir_async_pipe.checker.forms import Atom, Facts, Form, Knowns
 from mlir_async_pipe.checker.state import Event, State, Value, moved
 from mlir_async_pipe.facts.values.views import Piece, Region, View, ViewFrame
 
@@ -128,11 +128,9 @@ class Substitution:
         return frame._replace(base=self.form(frame.base))
 
 
-def _rewrite_facts(
-    facts: dict[Atom, AtomRange], mapping: Mapping[Atom, Form]
-) -> dict[Atom, AtomRange]:
+def _rewrite_facts(facts: Knowns, mapping: Mapping[Atom, Form]) -> Knowns:
     """Facts about sums of atoms move along when their atoms shift by a constant."""
-    moved: dict[Atom, AtomRange] = {}
+    moved: Knowns = {}
     for atom, known in facts.items():
         if atom not in mapping and atom.kind not in ("sum", "call"):
             moved[atom] = known

@@ -18,7 +18,7 @@ from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.forms import Atom, Form, Knowns
 from mlir_async_pipe.checker.thread_grid import ThreadRange
 from mlir_async_pipe.facts.values.views import Region, View
 
@@ -142,11 +142,11 @@ class Parting:
     `meets`: where it ends threads of another side may come (not where all that stay in a loop do)."""
 
     join: int | None
-    facts: dict[Atom, AtomRange]
+    facts: Knowns
     even: bool = True
     by_ids: bool = False
     meets: bool = True
-    threads: dict[int, dict[Atom, AtomRange]] = field(default_factory=dict)
+    threads: dict[int, Knowns] = field(default_factory=dict)
     events: dict[PartingEvent, None] = field(default_factory=dict)
 
 
@@ -189,7 +189,7 @@ class State:
     queues: dict[str, Pending]
     done: frozenset[tuple[Event, int]]
     log: frozenset[Event]
-    facts: dict[Atom, AtomRange]
+    facts: Knowns
     tainted: str = ""
     barrier: int | None = None
     passed: tuple[Passed, ...] = ()
@@ -213,7 +213,7 @@ class State:
         """What follows is not certain."""
         self.tainted = self.tainted or reason
 
-    def under(self, facts: dict[Atom, AtomRange], exact: bool) -> State:
+    def under(self, facts: Knowns, exact: bool) -> State:
         """A copy on which `facts` hold; tainted unless they say exactly when it is reached."""
         tainted = self.tainted
         if not exact:
@@ -248,16 +248,9 @@ class State:
     def remembered(self) -> frozenset[Hashable]:
         """What the state remembers of this function, each event with where: it may conflict with no
         less than a state that remembers a part of that."""
-        issued = (
-            (name, age, event)
-            for name, pending in self.queues.items()
-            for age, group in enumerate(pending.all_groups)
-            for issue in group
-            for event in issue
-        )
         logged = (("log", event) for event in self.log)
         behind = (("behind", entry) for entry in self.behind)
-        return frozenset([*issued, *self.done, *logged, *behind, *self.passed])
+        return self.in_place().union(self.done, logged, behind, self.passed)
 
     def with_all(self, other: State) -> State:
         """This state, and what another one remembers that differs in nothing else."""
@@ -277,7 +270,7 @@ class State:
             asked=self.asked | other.asked,
         )
 
-    def in_place(self) -> frozenset[tuple[str, int, Event]]:
+    def in_place(self) -> frozenset[Hashable]:
         """What is in flight, with its queue and the number of its group."""
         return frozenset(
             (name, age, event)
@@ -286,7 +279,7 @@ class State:
             for event in chain.from_iterable(group)
         )
 
-    def issued_by(self, threads: ThreadRange, shared: frozenset[tuple[str, int, Event]]) -> None:
+    def issued_by(self, threads: ThreadRange, shared: frozenset[Hashable]) -> None:
         """What is in flight, but for what is `shared` by all, only some threads have issued, or not waited for."""
 
         def of_threads(name: str, age: int, event: Event) -> Event:

@@ -19,7 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
 )
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, Knowns
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis
 from mlir_async_pipe.checker.step_graph import Flow, Run
 from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
@@ -128,7 +128,7 @@ def _id_of(threads: Threads, axis: int) -> Form:
 # Only ops of the first block count, which every thread runs.
 
 
-def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> dict[Atom, AtomRange]:
+def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> Knowns:
     """The ranges of what a launch gives, of block ids those whose products with constants do not
     overflow."""
     facts = launch_facts(grid)
@@ -209,7 +209,7 @@ _LAUNCH_FACTS: Mapping[Atom, AtomRange] = {
 }
 
 
-def launch_facts(grid: GridBlocks) -> dict[Atom, AtomRange]:
+def launch_facts(grid: GridBlocks) -> Knowns:
     """The same, and what the size of a grid says where it is stated."""
     found = dict(_LAUNCH_FACTS)
     for axis, size in enumerate(grid.sizes):
