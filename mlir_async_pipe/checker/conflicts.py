@@ -21,7 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, defining_o
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
-from mlir_async_pipe.checker.overlap import Comparer, Slots, begin_alike, is_shared
+from mlir_async_pipe.checker.overlap import Comparer, begin_alike, is_shared, slots_apart
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
 from mlir_async_pipe.checker.state import Event, State, WaveGroups, of_group
@@ -124,7 +124,6 @@ class Judge:
     one_value: set[int] = field(default_factory=set)
     # Accesses of which a finding with an op is known that may do anything, at either end, by cause.
     unclear: set[tuple[int, Cause]] = field(default_factory=set)
-    _slots: Slots = field(default_factory=Slots)
 
     def __post_init__(self) -> None:
         self._warps = WarpValues(self.comparer.threads.sure_lanes)
@@ -276,11 +275,8 @@ class Judge:
                 region._replace(pieces=(*region.pieces, Piece(start, (), length)))
                 for start, length in ((origin, 1), (forms.add(origin, Form(1)), FARTHEST))
             )
-            ranges = (event.threads, event.threads)
-            found = self.comparer.overlap(
-                one, others, state.facts, same_thread=False, ranges=ranges
-            )
-            answers.add(found.verdict if sure or found.verdict == "no" else "cannot tell")
+            found = self._of_two_threads(event, one, others, state)
+            answers.add(found if sure or found == "no" else "cannot tell")
         return next((answer for answer in ("yes", "cannot tell") if answer in answers), "no")
 
     def _begin_apart(self, event: Event, state: State) -> Verdict:
@@ -305,20 +301,18 @@ class Judge:
             region._replace(pieces=(*pieces[: longer[0]], part, *pieces[longer[0] + 1 :]))
             for part in (piece._replace(length=1), rest)
         )
+        return self._of_two_threads(event, first, others, state)
+
+    def _of_two_threads(self, event: Event, one: Region, other: Region, state: State) -> Verdict:
+        """Whether regions meet of two threads that both do an access."""
         ranges = (event.threads, event.threads)
         return self.comparer.overlap(
-            first, others, state.facts, same_thread=False, ranges=ranges
+            one, other, state.facts, same_thread=False, ranges=ranges
         ).verdict
 
-    def _meet_apart(self, event: Event, state: State, alike: int) -> str:
+    def _meet_apart(self, event: Event, state: State, alike: int) -> Verdict:
         """Whether threads meet that do not store one value."""
-        if not alike:
-            return "yes"
-        ranges = (event.threads, event.threads)
-        comparer = self.comparer.where_alike(alike)
-        return comparer.overlap(
-            event.region, event.region, state.facts, same_thread=False, ranges=ranges
-        ).verdict
+        return self._between_unlike(event, event, state, alike).verdict if alike else "yes"
 
     def parted(self, later: Event, earlier: Event, state: State, *, certain: bool) -> None:
         """Check accesses on two sides of a branch whose sides different threads took."""
@@ -338,7 +332,7 @@ class Judge:
         root, other = later.region.root, event.region.root
         if other != root:
             return self.roots.may_alias(root, other)
-        return not self._slots.apart(later.region, event.region, facts)
+        return not slots_apart(later.region, event.region, facts)
 
     def end(self, state: State) -> None:
         """Remember writes in flight at the end to memory that somebody may look at later."""
@@ -463,7 +457,7 @@ class Judge:
         threads = self.comparer.threads
         if not same_thread and any(map(self._is_of_whole_waves, (earlier, later))):
             # What a wave does its lanes do: they are no other threads.
-            return self._between_warps(later, earlier, state, threads.lanes)
+            return self._between_unlike(later, earlier, state, threads.lanes - 1)
         # One thread met the conditions of both, also where this path has forgotten them.
         found = self.comparer.overlap(
             earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
@@ -471,14 +465,14 @@ class Judge:
         if same_thread or not earlier.met or found.verdict == "no":
             return found
         # Lanes of one warp are in order.
-        apart = self._between_warps(later, earlier, state, threads.sure_lanes)
+        apart = self._between_unlike(later, earlier, state, threads.sure_lanes - 1)
         if found.verdict == apart.verdict == "yes":
             return found
         return apart if apart.verdict == "no" else Overlap("cannot tell", "undecided-path")
 
-    def _between_warps(self, later: Event, earlier: Event, state: State, lanes: int) -> Overlap:
-        """Whether threads of two warps of so many lanes meet."""
-        return self.comparer.where_alike(lanes - 1).overlap(
+    def _between_unlike(self, later: Event, earlier: Event, state: State, alike: int) -> Overlap:
+        """Whether threads meet whose numbers differ in more than some bits: of two warps, without those of the lane."""
+        return self.comparer.where_alike(alike).overlap(
             *(earlier.region, later.region, state.facts),
             same_thread=False,
             ranges=(earlier.threads, later.threads),
@@ -517,7 +511,7 @@ class Judge:
             doubt = self.doubt_of_order(later.site, earlier.site, "block")
             if not doubt and is_made_by_warp(self.sites[later.site], self.sites[earlier.site].op):
                 lanes = self.comparer.threads.lanes
-                apart = self._between_warps(later, earlier, state, lanes)
+                apart = self._between_unlike(later, earlier, state, lanes - 1)
                 doubt = "" if apart.verdict == "yes" else VALUE_ORDER
         if certain and doubt:
             certain = False

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
-from mlir_async_pipe.checker.commit_groups import Groups
+from mlir_async_pipe.checker.commit_groups import Groups, LoneBarrier, pass_alone
 from mlir_async_pipe.checker.conflicts import Judge, Origin
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import block_axis
@@ -25,9 +25,16 @@ from mlir_async_pipe.checker.partings import joins_again, others
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import at_least
 from mlir_async_pipe.checker.precision import OpenError
-from mlir_async_pipe.checker.rewriting import Substitution
 from mlir_async_pipe.checker.sites import Sites
-from mlir_async_pipe.checker.state import Event, Passed, Pending, State, event_of, moved
+from mlir_async_pipe.checker.state import (
+    Event,
+    Passed,
+    Pending,
+    State,
+    Substitution,
+    event_of,
+    moved,
+)
 from mlir_async_pipe.checker.step_graph import AnyIteration, Loop, Run
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import (
@@ -41,7 +48,6 @@ from mlir_async_pipe.checker.thread_grid import (
 )
 from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
-from mlir_async_pipe.checker.wave_groups import LoneBarrier, pass_alone
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
 from mlir_async_pipe.facts.values import views as memory

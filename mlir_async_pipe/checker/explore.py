@@ -584,7 +584,7 @@ class Explorer:
 
     def _pass_alone(self, form: Form, state: State, block: Block) -> bool:
         """Let the waves that meet the condition at the end of a block pass a barrier that the others do not, without a
-        path of their own, where that begins or ends turns (see `wave_groups`)."""
+        path of their own, where that begins or ends turns (see `commit_groups`)."""
         alone = self.one_sided.get(block.number)
         if alone is None or alone.barrier is None:
             return False

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,9 +129,10 @@ class FlagOrders:
     points: Points
     sites: list[Site]
     clusters: bool = False
-    _orders: dict[Point, MemoryOrder] = field(default_factory=dict)
-    _ordered: dict[tuple[Point, frozenset[str], Scope, bool], bool] = field(default_factory=dict)
-    _met: dict[frozenset[str], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.order = cache(self._order)
+        self._find, self._is_met_by_fences = cache(self._found), cache(self._met_by_fences)
 
     def may_order(self, one: int, other: int, threads: Scope) -> bool:
         """Whether something may order two accesses of threads of one block, or of the device."""
@@ -145,12 +146,9 @@ class FlagOrders:
         """Whether a release may follow an access, or an acquire precede it."""
         ends = self.sites[site], self.sites[other]
         point = self.points.of[ends[0].op, ends[0].frame]
-        key = (point, frozenset(end.space for end in ends), threads, release)
-        if key not in self._ordered:
-            self._ordered[key] = self._find(*key)
-        return self._ordered[key]
+        return self._find(point, frozenset(end.space for end in ends), threads, release)
 
-    def _find(self, start: Point, spaces: frozenset[str], threads: Scope, release: bool) -> bool:
+    def _found(self, start: Point, spaces: frozenset[str], threads: Scope, release: bool) -> bool:
         points = self.points
 
         def closed(point: Point) -> bool:
@@ -192,27 +190,19 @@ class FlagOrders:
         step = self.points.step(point)
         return isinstance(step, Run) and step.row.fence is not None
 
-    def _is_met_by_fences(self, spaces: frozenset[str]) -> bool:
+    def _met_by_fences(self, spaces: frozenset[str]) -> bool:
         """Whether threads meet where fences of such memory count: at strong accesses, barriers that leave it to
         fences, and ops with orders of their own."""
-        if spaces not in self._met:
-            points = self.points
-            self._met[spaces] = any(site.strong != NOT_STRONG for site in self.sites) or any(
-                (points.fences(p, frozenset()) and not points.fences(p, spaces))
-                or (self.order(p).orders and not self._is_fence(p))
-                for p in points.all()
-            )
-        return self._met[spaces]
+        points = self.points
+        return any(site.strong != NOT_STRONG for site in self.sites) or any(
+            (points.fences(p, frozenset()) and not points.fences(p, spaces))
+            or (self.order(p).orders and not self._is_fence(p))
+            for p in points.all()
+        )
 
-    def order(self, point: Point) -> MemoryOrder:
+    def _order(self, point: Point) -> MemoryOrder:
         """What the step at a point orders, beside being a barrier of the block. A volatile or relaxed
         read in a loop, which may spin on it, acquires."""
-        found = self._orders.get(point)
-        if found is None:
-            found = self._orders[point] = self._read(point)
-        return found
-
-    def _read(self, point: Point) -> MemoryOrder:
         step = self.points.step(point)
         if step is None or self.points.fences(point, frozenset()):
             return UNORDERED

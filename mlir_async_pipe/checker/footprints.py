@@ -28,12 +28,12 @@ from mlir_async_pipe.checker.grid_blocks import (
 )
 from mlir_async_pipe.checker.overlap import span
 from mlir_async_pipe.checker.paths import at_least, at_most, hull
-from mlir_async_pipe.checker.places import Accesses
 from mlir_async_pipe.checker.sites import Manner, Site, conflict
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import (
     ThreadRange,
     Threads,
+    Touches,
     ends_of_threads,
     is_of_thread,
     thread_facts,
@@ -215,39 +215,34 @@ def split(form: Form) -> tuple[Form, Form]:
     return Form(form.constant, mine), Form(0, form.terms - mine)
 
 
-def parts_of(group: AccessGroup) -> Accesses:
+def parts_of(group: AccessGroup) -> Touches:
     """The accesses of a group with the pieces that they touch."""
-    return [(t.event, tuple(p for p in r.pieces if p is not None)) for t, r in group.members]
+    return tuple(
+        (t.event.threads, tuple(p for p in r.pieces if p is not None)) for t, r in group.members
+    )
 
 
-def thread_parts(group: AccessGroup) -> Accesses:
+def thread_parts(group: AccessGroup) -> Touches:
     """The same with what constants and threads decide only: places beside the shared part."""
-    return [
-        (event, tuple(piece._replace(start=split(piece.start)[0]) for piece in pieces))
-        for event, pieces in parts_of(group)
-    ]
+    return tuple(
+        (met, tuple(piece._replace(start=split(piece.start)[0]) for piece in pieces))
+        for met, pieces in parts_of(group)
+    )
 
 
-def shifted(accesses: Accesses, offset: tuple[int, ...]) -> Accesses:
-    """The accesses with a number added to the start in each dimension; the same list for none."""
-    if not any(offset):
-        return accesses
-    return [
-        (
-            event,
-            tuple(
-                piece._replace(start=forms.add(piece.start, forms.Form(number)))
-                for piece, number in zip(pieces, offset, strict=True)
-            ),
-        )
-        for event, pieces in accesses
-    ]
+def shifted(accesses: Touches, offset: tuple[int, ...]) -> Touches:
+    """The accesses with a number added to the start in each dimension."""
+
+    def moved(piece: Piece, number: int) -> Piece:
+        return piece._replace(start=forms.add(piece.start, Form(number)))
+
+    return tuple((met, tuple(map(moved, pieces, offset))) for met, pieces in accesses)
 
 
-def beside(accesses: Accesses, numbers: list[Form]) -> Accesses:
+def beside(accesses: Touches, numbers: list[Form]) -> Touches:
     """The accesses with numbers of their threads as more dimensions: places of one of them only meet."""
     more = tuple(Piece(number, (), 1) for number in numbers)
-    return [(event, (*pieces, *more)) for event, pieces in accesses]
+    return tuple((met, (*pieces, *more)) for met, pieces in accesses)
 
 
 def in_rows(

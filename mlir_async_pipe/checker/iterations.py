@@ -18,8 +18,7 @@ from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.path_values import PathValues
 from mlir_async_pipe.checker.paths import at_least, at_most
-from mlir_async_pipe.checker.rewriting import Substitution, rewrite, stale
-from mlir_async_pipe.checker.state import Event, Group, State, moved
+from mlir_async_pipe.checker.state import Event, Group, State, Substitution, moved, rewrite, stale
 from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values import sums

@@ -12,6 +12,7 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it is undeci
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle
@@ -430,64 +431,39 @@ def _only_remainder(form: Form) -> tuple[Form, int] | None:
 # two of them. It is remembered by the two subscripts and by what is known of their atoms.
 
 
-Terms = frozenset[tuple[Atom, int]]
-SlotsApart = dict[tuple[AtomRange | None, ...], bool]
-
-
-@dataclass
-class Slots:
-    """Answers for the regions of one kernel."""
-
-    _slots: dict[Piece, tuple[int, Terms, int] | None] = field(default_factory=dict)
-    _known: dict[tuple[Piece, Piece], tuple[tuple[Atom, ...], SlotsApart] | None] = field(
-        default_factory=dict
-    )
-
-    def apart(self, x: Region, y: Region, facts: Facts) -> bool:
-        """Whether one dimension alone keeps two regions of one root apart, in every thread."""
-        frame = x.frame
-        # Most begin where their memory does: asked n^2 times of n copies in flight.
-        if (frame is not y.frame or frame.base.terms) and not begin_alike(x, y, same_thread=False):
-            return False
-        for p, q in zip(x.pieces, y.pieces, strict=True):
-            if p is None or q is None:
-                continue
-            if p.start.terms or q.start.terms:
-                if self._apart(p, q, facts):
-                    return True
-            elif constants_disjoint(p, q):
-                return True
+def slots_apart(x: Region, y: Region, facts: Facts) -> bool:
+    """Whether one dimension alone keeps two regions of one root apart, in every thread."""
+    # Most begin where their memory does: asked n^2 times of n copies in flight.
+    if (x.frame is not y.frame or x.frame.base.terms) and not begin_alike(x, y, same_thread=False):
         return False
+    for p, q in zip(x.pieces, y.pieces, strict=True):
+        if p is None or q is None:
+            continue
+        if not (p.start.terms or q.start.terms):
+            apart = constants_disjoint(p, q)
+        else:
+            atoms = _deciding(p, q)
+            known = tuple([(atom, facts.get(atom)) for atom in atoms or ()])
+            apart = atoms is not None and _differ(p, q, known)
+        if apart:
+            return True
+    return False
 
-    def _slot(self, piece: Piece) -> tuple[int, Terms, int] | None:
-        """c, x and V of a slot (x + c) mod V, x without a constant; None for others."""
-        slot, versions = _remainder_of(piece.start)
-        found = None
-        if versions and piece[1:] == ((), 1) and is_shared(piece, False):
-            found = slot.constant, slot.terms, versions
-        self._slots[piece] = found
-        return found
 
-    def _apart(self, p: Piece, q: Piece, facts: Facts) -> bool:
-        slots = self._slots
-        one = slots[p] if p in slots else self._slot(p)
-        other = slots[q] if q in slots else self._slot(q)
-        if one is not None and other is not None and one[1:] == other[1:]:
-            # (k + 2) mod V against k mod V: no fact is needed.
-            return (one[0] - other[0]) % one[2] != 0
-        try:
-            entry = self._known[p, q]
-        except KeyError:
-            entry = self._known[p, q] = _atoms_and_answers(p, q)
-        if entry is None:
-            return False
-        atoms, answers = entry
-        known = tuple([facts.get(atom) for atom in atoms])
-        found = answers.get(known)
-        if found is None:
-            here = {a: k for a, k in zip(atoms, known, strict=True) if k is not None}
-            found = answers[known] = _differ(p, q, here)
-        return found
+@lru_cache(maxsize=1 << 14)
+def _deciding(p: Piece, q: Piece) -> tuple[Atom, ...] | None:
+    """The atoms that decide; None for pieces that are no slots."""
+    if p.steps or q.steps or not (is_shared(p, False) and is_shared(q, False)):
+        return None
+    atoms = forms.atoms_of(p.start) | forms.atoms_of(q.start)
+    return tuple(atom for atom in atoms if atom.kind != "call")
+
+
+@lru_cache(maxsize=1 << 16)
+def _differ(p: Piece, q: Piece, known: tuple[tuple[Atom, AtomRange | None], ...]) -> bool:
+    facts = {atom: one for atom, one in known if one is not None}
+    p, q = (piece._replace(start=settle(piece.start, facts)) for piece in (p, q))
+    return constants_disjoint(p, q) or other_slot(p, q, facts)
 
 
 def begin_alike(x: Region, y: Region, *, same_thread: bool) -> bool:
@@ -496,19 +472,6 @@ def begin_alike(x: Region, y: Region, *, same_thread: bool) -> bool:
         return False
     terms = x.frame.base.terms
     return not terms or all(is_common(atom, same_thread) for atom, _ in terms)
-
-
-def _atoms_and_answers(p: Piece, q: Piece) -> tuple[tuple[Atom, ...], SlotsApart] | None:
-    """The atoms that decide, with no answer yet; None for pieces that are no slots."""
-    if p.steps or q.steps or not (is_shared(p, False) and is_shared(q, False)):
-        return None
-    atoms = forms.atoms_of(p.start) | forms.atoms_of(q.start)
-    return tuple(atom for atom in atoms if atom.kind != "call"), {}
-
-
-def _differ(p: Piece, q: Piece, facts: Facts) -> bool:
-    p, q = (piece._replace(start=settle(piece.start, facts)) for piece in (p, q))
-    return constants_disjoint(p, q) or other_slot(p, q, facts)
 
 
 def is_shared(piece: Piece, same_thread: bool) -> bool:

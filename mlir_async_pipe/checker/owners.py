@@ -48,17 +48,19 @@ from mlir_async_pipe.checker.footprints import (
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis, distinct_axis, thread_axis
-from mlir_async_pipe.checker.places import Places, with_ranges
 from mlir_async_pipe.checker.sites import Manner, conflict
 from mlir_async_pipe.checker.state import Event, State
 from mlir_async_pipe.checker.thread_grid import (
     ThreadRange,
     Threads,
+    blocks_meet,
     deciding_numbers,
     has_numbers,
     is_about_threads,
     is_of_thread,
     thread_facts,
+    threads_meet,
+    with_ranges,
 )
 from mlir_async_pipe.checker.two_ends import Constraint, Differences, TwoEnds, at_end
 from mlir_async_pipe.facts.values import sums
@@ -152,7 +154,7 @@ class Owners:
             return False
         rows = [number for numbers in deciding for number in numbers or ()]
         ends = (beside(thread_parts(group), rows) for group in (a, b))
-        return Places(self.threads).threads_meet(*ends)
+        return threads_meet(self.threads, *ends)
 
     def _racing(self, root: int, among: Scope) -> list[tuple[int, int]]:
         """Sites of two accesses to a root that race if they meet; one pair a manner."""
@@ -260,14 +262,13 @@ class Owners:
         offsets = differences.sums(len(a.shared))
         one, other = thread_parts(a), thread_parts(b)
         alike = [forms.of_atom(a) for a in differences.bounds if _is_alike(a, differences)]
-        places = Places(self.threads)
         if offsets is not None and not any(
-            places.threads_meet(beside(shifted(one, offset), alike), beside(other, alike))
+            threads_meet(self.threads, beside(shifted(one, offset), alike), beside(other, alike))
             for offset in offsets
         ):
             return False
         whole = with_ranges(parts_of(a), parts_of(b))
-        if whole and not places.threads_meet(*whole):
+        if whole and not threads_meet(self.threads, *whole):
             return False
         pairs = self._radix(a, b, blocks=False).one_by_one(self.threads)
         return not pairs or any(self._threads_meet(x, y) for x, y in pairs)
@@ -302,8 +303,7 @@ class Owners:
             return
         x_parts, y_parts = self._in_rows(a, b)
         for one, other in neighbours(self.grid, self._scopes.is_fixed, x_parts, y_parts):
-            ends = parts_of(x_parts), parts_of(y_parts)
-            met = Places(self.threads).blocks_meet(*ends, one, other)
+            met = blocks_meet(self.threads, parts_of(x_parts), parts_of(y_parts), one, other)
             if met is not None:
                 x, y = a.members[met[0]][0], b.members[met[1]][0]
                 certain = x.event.region.certain and y.event.region.certain

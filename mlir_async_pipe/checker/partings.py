@@ -16,8 +16,15 @@ from typing import Any
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Knowns
-from mlir_async_pipe.checker.rewriting import Substitution
-from mlir_async_pipe.checker.state import Event, Parting, PartingEvent, Side, State, moved
+from mlir_async_pipe.checker.state import (
+    Event,
+    Parting,
+    PartingEvent,
+    Side,
+    State,
+    Substitution,
+    moved,
+)
 from mlir_async_pipe.checker.step_graph import Block, Flow, Run, Step
 from mlir_async_pipe.checker.thread_grid import is_about_threads, is_thread_condition
 from mlir_async_pipe.facts.flow.algorithms import walked

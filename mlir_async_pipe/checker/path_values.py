@@ -31,9 +31,8 @@ from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, Knowns
 from mlir_async_pipe.checker.grid_blocks import GridBlocks
 from mlir_async_pipe.checker.paths import SplitSide, split
 from mlir_async_pipe.checker.precision import OpenError
-from mlir_async_pipe.checker.rewriting import stale, without_iterations
 from mlir_async_pipe.checker.sites import Roots, Site
-from mlir_async_pipe.checker.state import State, Value
+from mlir_async_pipe.checker.state import State, Value, stale, without_iterations
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts

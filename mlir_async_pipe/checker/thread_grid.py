@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -514,3 +515,131 @@ def open_ids(axes: str, most: int) -> Mapping[Atom, np.ndarray]:
         x = np.arange(len(rows)) - np.repeat(np.cumsum(room) - room, room)
         places = [np.column_stack([at[rows], x]), volume[rows] * (x + 1)]
     return {Atom("tid", axis): places[0][:, 2 - n] for n, axis in enumerate("xyz")}
+
+
+# The places that all threads of a block touch by groups of accesses, element by element.
+#
+#     C[16 warp + lane div 4 + 8 i, 2 (lane mod 4)]      one row of numbers a thread and access
+#
+# They are enumerated once for a whole group and sorted, not compared in pairs.
+
+Touches = tuple[tuple[ThreadRange, tuple[Piece, ...]], ...]
+"""Of each access the conditions on its threads, and what they touch."""
+
+
+def with_ranges(*ends: Touches) -> list[Touches]:
+    """The accesses of some ends with all that they touch whatever they count by: 8 t + j, with j < 4, are
+    4 places from 8 t on. Only in the dimensions that threads and such short ranges alone decide; none
+    where there is no such dimension."""
+    found = [[(met, tuple(map(_with_ranges, pieces))) for met, pieces in end] for end in ends]
+    columns = zip(*(pieces for end in found for _, pieces in end), strict=True)
+    alone = [all(is_thread_number(piece.start) for piece in column) for column in columns]
+    return [
+        tuple((met, tuple(compress(pieces, alone))) for met, pieces in end)
+        for end in found
+        if any(alone)
+    ]
+
+
+def _with_ranges(piece: Piece) -> Piece:
+    """The piece with the short ranges in its start as steps."""
+    start, steps = piece.start, piece.steps
+    for atom, factor in piece.start.terms:
+        length = range_length(atom) if atom.kind == "any" else None
+        if length is not None:
+            first = start.constant + factor * (forms.range_of(atom).low or 0)
+            start, steps = Form(first, start.terms - {(atom, factor)}), (*steps, (factor, length))
+    return Piece(start, steps, piece.length)
+
+
+def threads_meet(threads: Threads, a: Touches, b: Touches) -> bool:
+    """Whether an access of `a` and one of `b` in another thread may touch one place."""
+    size = threads.size
+    if size is None:
+        # A block that holds all that may be, if threads along x only are distinguished.
+        starts = [p.start for _, pieces in (*a, *b) for p in pieces]
+        used = {a.key for start in starts for a in forms.atoms_of(start) if a.kind == "tid"}
+        if threads.is_open or not used <= {"x", "lane", "warp"}:
+            return True
+        size = threads.most, 1, 1
+    return _threads_meet(a, b, size, threads.lanes)
+
+
+def blocks_meet(
+    threads: Threads, a: Touches, b: Touches, one: dict[Atom, int], other: dict[Atom, int]
+) -> tuple[int, int] | None:
+    """The numbers of accesses of `a` and `b` that touch one place, where the unknowns of
+    their blocks are `one` and `other`; None if none certainly do."""
+    size = threads.size or (threads.lanes if threads.several else 1, 1, 1)
+    ours, theirs = (_numbers(*end, size, threads.lanes) for end in ((a, one), (b, other)))
+    if ours is None or theirs is None or not (len(ours[0]) and len(theirs[0])):
+        return None
+    at, there = equal_rows(ours[0], theirs[0])
+    return (int(ours[2][at[0]]), int(theirs[2][there[0]])) if len(at) else None
+
+
+@lru_cache(maxsize=256)
+def _threads_meet(a: Touches, b: Touches, size: tuple[int, int, int], lanes: int) -> bool:
+    """Whether places of `a` and `b` are one in two threads. Kernels of a family ask the same, so
+    that answers are kept for the process."""
+    own = _numbers(a, {}, size, lanes)
+    other = own if b == a else _numbers(b, {}, size, lanes)
+    if own is None or other is None:
+        return True
+    if not (len(own[0]) and len(other[0])):
+        return False
+    rows, least, most = by_position(np.column_stack([own[1], own[0]]))
+    other_rows, other_least, other_most = by_position(np.column_stack([other[1], other[0]]))
+    mine, theirs = equal_rows(rows, other_rows)
+    who = least[mine], most[mine], other_least[theirs], other_most[theirs]
+    return bool(may_differ(*who).any())
+
+
+def _numbers(
+    accesses: Touches, numbers: dict[Atom, int], size: tuple[int, int, int], lanes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Places (a row of numbers each), their threads and their accesses; None for too many.
+
+    Atoms that `numbers` leaves out count as 0: both ends have them alike.
+    """
+    total = size[0] * size[1] * size[2]
+    ids = ids_in(size, lanes)
+    # Unrolled copies of an op differ by constants: their places are those of one of them, moved.
+    alike: dict[Any, list[int]] = {}
+    for number, (met, pieces) in enumerate(accesses):
+        shape = tuple((p.start.terms, p.steps, p.length) for p in pieces)
+        alike.setdefault((met, shape), []).append(number)
+    places, threads, owners = [], [], []
+    points = 0
+    for members in alike.values():
+        met, pieces = accesses[members[0]]
+        chosen, values = np.arange(total), dict(ids)
+        if met:
+            chosen = np.flatnonzero(within(chosen, met, ids))
+            values = {atom: column[chosen] for atom, column in ids.items()}
+        for atom in {a for p in pieces for a in forms.atoms_of(p.start) if a.kind != "call"}:
+            if atom.kind != "tid":
+                values[atom] = np.asarray(numbers.get(atom, 0))
+        counts = [c for p in pieces for c in (*(count for _, count in p.steps), p.length)]
+        each = prod(counts)
+        points += each * len(chosen) * len(members)
+        if points > LARGEST_ENUMERATION:
+            return None
+        inside = np.indices(counts).reshape(len(counts), each) if counts else np.zeros((0, 1), int)
+        columns, used = [], 0
+        for piece in pieces:
+            offset = np.zeros(each, np.int64)
+            for step in (*(step for step, _ in piece.steps), 1):
+                offset = offset + inside[used] * step
+                used += 1
+            start = number_of(Form(0, piece.start.terms), values) + np.zeros(len(chosen), np.int64)
+            columns.append((start[:, None] + offset).reshape(-1))
+        rows = np.stack(columns, axis=1) if columns else np.zeros((len(chosen), 1), int)
+        moved = [[p.start.constant for p in accesses[n][1]] or [0] for n in members]
+        made = rows[None] + np.array(moved, np.int64)[:, None]
+        places.append(made.reshape(-1, rows.shape[1]))
+        threads.append(np.tile(np.repeat(chosen, each), len(members)))
+        owners.append(np.repeat(np.array(members), len(rows)))
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    found = [np.concatenate(column)[order] for column in (places, threads, owners)]
+    return found[0], found[1], found[2]

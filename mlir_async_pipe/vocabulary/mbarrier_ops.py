@@ -188,7 +188,7 @@ _REPLACE = Row(
     ),
 )
 
-# What compares the parity of a state asks for a phase (`checker/polled_phases`), and then its poll gives a bit.
+# What compares the parity of a state asks for a phase (`checker/as_read`), and then its poll gives a bit.
 _ASKS = _phase(POLL, "test", ("barrier", "index*", "phase"))
 _POLLS = _phase(POLL, "poll", ("barrier", "index*"))
 _OF_ROWS = Row("", effects=(Opaque("the mbarrier is none of a row of them", phases=True),))

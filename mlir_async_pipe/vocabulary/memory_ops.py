@@ -492,7 +492,7 @@ BUFFER_RESOURCE = "!llvm.ptr<8>"
 def by_resource(kind: AccessKind, memory: int, size: Extent, name: str = "memory") -> AccessRule:
     """Touches so many bytes at an offset from what the resource in operand `memory`, the group `name`, points to, if
     they are in its range. Which these are is not followed, unless their place stands there instead
-    (`checker.buffer_places`)."""
+    (`checker.as_read`)."""
 
     def extent(op: Any) -> tuple[int, ...] | None:
         return None if str(op.operands[memory].type) == BUFFER_RESOURCE else size(op)

@@ -5,7 +5,7 @@
 Threads read what they, a lane beside them or one of the other wave wrote; groups store or load for themselves. Numbers of
 iterations reach once around the ring. ASYNC_PIPE_NIGHTLY asks for more programs, ASYNC_PIPE_SEED says the first one.
 
-Covers: checker/wave_groups.py, checker/conflicts.py, machine/warp_order.py
+Covers: checker/commit_groups.py, checker/conflicts.py, machine/warp_order.py
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@
 While the early waves multiply the late ones copy and read, and the other way round: a SIMD of a compute unit has a wave of
 either group. The wait is that of the next iteration, with its own token, so its count is derived as any other; two
 barriers lie between it and the first read, so that both groups know of what the other one has waited for
-(`checker/wave_groups.py`, which proves the loop afterwards). Products run at a priority of 1.
+(`checker/commit_groups.py`, which proves the loop afterwards). Products run at a priority of 1.
 
 Within a thread copies and reads of an iteration are in no order: each copy was issued before all of the reads, and the
 wait for it comes after these.

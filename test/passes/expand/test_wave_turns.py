@@ -1,6 +1,6 @@
 """Two groups of waves of AMD that take memory and products in turn: proven, right on the machine, and no wait is too strict.
 
-Covers: pipeliner/expand/wave_turns.py, checker/wave_groups.py, vocabulary/barriers.py
+Covers: pipeliner/expand/wave_turns.py, checker/commit_groups.py, vocabulary/barriers.py
 """
 
 from __future__ import annotations

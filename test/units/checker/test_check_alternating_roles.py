@@ -1,7 +1,7 @@
 """Memory that roles come to in turn: proven where they wait for each other, and only then; memory of one role
 where its threads meet in between.
 
-Covers: checker/kernel.py, checker/kernel_flow.py, checker/owners.py, checker/places.py,
+Covers: checker/kernel.py, checker/kernel_flow.py, checker/owners.py, checker/thread_grid.py,
 checker/phases/op_effects.py, checker/phases/block_memory.py
 """
 

@@ -1,6 +1,6 @@
 """Loads by buffer resources: which part of the memory they read is not followed, so no race is certain.
 
-Covers: vocabulary/memory_ops.py, checker/buffer_places.py
+Covers: vocabulary/memory_ops.py, checker/as_read.py
 """
 
 from __future__ import annotations

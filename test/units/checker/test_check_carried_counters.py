@@ -1,7 +1,7 @@
 """A ring whose counter takes another route round its loop: handed on by block arguments it is the same
 counter, and what cannot be followed is no error.
 
-Covers: checker/kernel_flow.py, checker/rewriting.py
+Covers: checker/kernel_flow.py, checker/state.py
 """
 
 from __future__ import annotations

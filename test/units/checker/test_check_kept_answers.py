@@ -1,6 +1,6 @@
 """Answers that are kept: which questions are one, and that what was asked before changes nothing.
 
-Covers: checker/thread_grid.py, checker/places.py, checker/overlap.py
+Covers: checker/thread_grid.py, checker/overlap.py
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.overlap import Comparer
-from mlir_async_pipe.checker.places import _numbers
 from mlir_async_pipe.checker.thread_grid import (
     Threads,
+    _numbers,
     by_position,
     compared,
     equal_rows,

@@ -2,7 +2,7 @@
 
 Two waves: the first one stores, the second one loads what the other thread has stored; the machine runs the same text.
 
-Covers: checker/polled_phases.py, vocabulary/mbarrier_ops.py, checker/phases/op_effects.py, machine/dialects/mbarriers.py
+Covers: checker/as_read.py, vocabulary/mbarrier_ops.py, checker/phases/op_effects.py, machine/dialects/mbarriers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Loops whose step is not known: what earlier iterations touched is at least 1 behind, and before the end.
 
-Covers: checker/iterations.py, checker/rewriting.py
+Covers: checker/iterations.py, checker/state.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The machine runs every kernel, and says the same as the checker.
 
-Covers: checker/conflicts.py, checker/effects.py, checker/places.py, checker/sites.py
+Covers: checker/conflicts.py, checker/effects.py, checker/thread_grid.py, checker/sites.py
 """
 
 from __future__ import annotations

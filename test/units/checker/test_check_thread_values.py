@@ -1,7 +1,7 @@
 """Values and conditions that differ between threads: what one thread knows, another may not.
 
 Covers: checker/path_values.py, checker/effects.py, checker/thread_ids.py,
-checker/rewriting.py, checker/explore.py
+checker/state.py, checker/explore.py
 """
 
 from __future__ import annotations

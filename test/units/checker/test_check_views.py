@@ -3,7 +3,7 @@
 A view counts in bytes of the whole ring where the copies beside it count slots, so both must
 be looked at for the same iteration: slots k mod V and (k + 2) mod V are never one.
 
-Covers: facts/values/views.py, checker/path_values.py, checker/rewriting.py, checker/sites.py, checker/step_graph.py
+Covers: facts/values/views.py, checker/path_values.py, checker/state.py, checker/sites.py, checker/step_graph.py
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each kernel has 128 threads, two waves of gfx950, of which the second one is late; the machine runs the same text, one
 wave after the other.
 
-Covers: checker/wave_groups.py, checker/explore.py, checker/conflicts.py, machine/warp_order.py
+Covers: checker/commit_groups.py, checker/explore.py, checker/conflicts.py, machine/warp_order.py
 """
 
 from __future__ import annotations
