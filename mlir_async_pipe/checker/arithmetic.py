@@ -23,6 +23,7 @@ from mlir_async_pipe.checker.step_graph import is_integer
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
+from mlir_async_pipe.facts.values.ranges import fits
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Operator
 
 # Integers of a width as forms: which number stands for the bits, and what fits into them.
@@ -54,11 +55,13 @@ def stored(form: Form, bits: int, facts: Facts) -> Form:
         return forms.modulo(form, 2, facts)
     if bits > INDEX_BITS:
         return form
-    low, high = forms.bounds(form, facts)
-    if low is None or high is None:
-        return form if bits == INDEX_BITS else forms.wrap(form, bits, facts)
-    fits = forms.type_range(bits).contains(AtomRange(low, high))
-    return form if fits else forms.wrap(form, bits, facts)
+    if bits == INDEX_BITS and None in forms.bounds(form, facts):
+        return form
+    return form if _fits(form, bits, facts) else forms.wrap(form, bits, facts)
+
+
+def _fits(form: Form, bits: int, facts: Facts) -> bool:
+    return forms.type_range(bits).contains(AtomRange(*forms.bounds(form, facts)))
 
 
 def fitting(form: Form | None, facts: Facts) -> Form | None:
@@ -70,15 +73,12 @@ def fitting(form: Form | None, facts: Facts) -> Form | None:
     if factor != 1 or name != "wrap":
         return form
     inside, bits = arguments
-    fits = forms.type_range(bits.constant).contains(AtomRange(*forms.bounds(inside, facts)))
-    return inside if fits else form
+    return inside if _fits(inside, bits.constant, facts) else form
 
 
 def in_64_bits(form: Form, facts: Facts) -> bool:
     """Whether numbers of the form may stand under an operator: they are enumerated in 64 bits."""
-    low, high = forms.bounds(form, facts)
-    least, most = forms.type_range(INDEX_BITS)[:2]
-    return (low is None or low >= (least or 0)) and (high is None or high <= (most or 0))
+    return fits(forms.bounds(form, facts), INDEX_BITS)
 
 
 def result(op: Typed, form: Form, operands: list[Form], facts: Facts) -> Form:
@@ -91,11 +91,14 @@ def result(op: Typed, form: Form, operands: list[Form], facts: Facts) -> Form:
 def _stays_small(form: Form, operands: list[Form], facts: Facts) -> bool:
     """Whether a result that fits as an unsigned number is below its signed end too: with
     operands that are not negative, a difference is."""
-    lows = [forms.bounds(operand, facts)[0] for operand in operands]
-    if any(low is None or low < 0 for low in lows):
-        return False
-    rest = forms.bounds(forms.subtract(operands[0], form), facts)[0]
-    return rest is not None and rest >= 0
+    numbers = (*operands, forms.subtract(operands[0], form))
+    return all(_not_negative(number, facts) for number in numbers)
+
+
+def _not_negative(form: Form, facts: Facts) -> bool:
+    """Whether a number, of which nothing is known, is 0 or more: rounding towards zero and rounding down agree."""
+    low, _ = forms.bounds(form, facts)
+    return low is not None and low >= 0
 
 
 def signed(form: Form, bits: int) -> Form:
@@ -104,8 +107,7 @@ def signed(form: Form, bits: int) -> Form:
 
 def unsigned(form: Form, bits: int, facts: Facts) -> Form | None:
     """The number that unsigned ops read; None where it may have more than 63 bits."""
-    low, _ = forms.bounds(form, facts)
-    if bits == 1 or (low is not None and low >= 0):
+    if bits == 1 or _not_negative(form, facts):
         return form
     return forms.modulo(form, 1 << bits, facts) if bits < INDEX_BITS else None
 
@@ -135,33 +137,23 @@ def settle(form: Form, facts: Facts) -> Form:
     return forms.substitute(form, values, facts) if values else form
 
 
-# Selections, minima and maxima. A ring's slot that is counted up by a selection is a remainder.
-
-
 def select(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     """The value that the condition chooses; OpenError where a path must split."""
     condition = exact(settle(v[0], facts), facts)
-    if condition is None:
-        if v[1] == v[2]:
-            return v[1]
-        following = wrapped(v, facts)
-        if (
-            following is None
-            and chooses_numbers(op.op)
-            and any(is_about_threads(atom) for atom, _ in v[0].terms)
-        ):
-            # b + (a - b) * c: each thread has a number of its own, and no path splits.
-            between = forms.subtract(v[1], v[2])
-            chosen = (
-                forms.scale(v[0], between.constant)
-                if between.is_constant
-                else forms.call("mul", v[0], between)
-            )
-            following = forms.add(v[2], chosen)
-        if following is None:
-            raise OpenError(v[0])
+    if condition is not None:
+        return v[1] if condition else v[2]
+    if v[1] == v[2]:
+        return v[1]
+    following = wrapped(v, facts)
+    if following is not None:
         return following
-    return v[1] if condition else v[2]
+    if not (chooses_numbers(op.op) and any(map(is_about_threads, v[0].symbols))):
+        raise OpenError(v[0])
+    # b + (a - b) * c: each thread has a number of its own, and no path splits.
+    between = forms.subtract(v[1], v[2])
+    if between.is_constant:
+        return forms.add(v[2], forms.scale(v[0], between.constant))
+    return forms.add(v[2], forms.call("mul", v[0], between))
 
 
 def chooses_numbers(op: Any) -> bool:
@@ -195,16 +187,14 @@ def extreme(op: Typed, v: list[Form], facts: Facts) -> Form | None:
     a, b = _as_read(op, v, facts)
     if a is None or b is None:
         return None
-    return stored(_least(op.row.method, a, b, facts), op.bits, facts)
-
-
-def _least(name: str, a: Form, b: Form, facts: Facts) -> Form:
-    low, high = forms.bounds(forms.subtract(a, b), facts)
+    name, (low, high) = op.row.method, forms.bounds(forms.subtract(a, b), facts)
     if high is not None and high <= 0:
-        return a if name == "min" else b
-    if low is not None and low >= 0:
-        return b if name == "min" else a
-    return forms.call(name, a, b)
+        found = a if name == "min" else b
+    elif low is not None and low >= 0:
+        found = b if name == "min" else a
+    else:
+        found = forms.call(name, a, b)
+    return stored(found, op.bits, facts)
 
 
 # Division, remainder and shift to the right, of forms.
@@ -215,14 +205,16 @@ def _least(name: str, a: Form, b: Form, facts: Facts) -> Form:
 #     arith.floordivsi                     a div b of a as a signed one
 #     arith.divsi                          the same, where a is not negative
 #
-# `divide` and its like are methods of `arithmetic.Forms`.
 
 
 def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
     """Dividend and divisor as an op reads them; None unless the divisor is not negative, and not
     0 (which is undefined). Raises OpenError where only what one symbol is says whether a
     dividend of 64 bits is negative: large as an unsigned number."""
-    if op.row.sign == "u" and op.bits == INDEX_BITS and _is_symbol(v[0]):
+    atoms = list(v[0].symbols)
+    # A multiple of one symbol, the same in all threads, plus a constant.
+    one = len(atoms) == 1 and atoms[0].kind == "symbol" and not is_about_threads(atoms[0])
+    if one and op.row.sign == "u" and op.bits == INDEX_BITS:
         negative = is_negative(v[0], facts)
         if not settle(negative, facts).is_constant:
             raise OpenError(negative)
@@ -230,18 +222,6 @@ def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
     if a is None or b is None or b == forms.ZERO or not _not_negative(b, facts):
         return None
     return a, b
-
-
-def _is_symbol(form: Form) -> bool:
-    """Whether a form is a multiple of one symbol, the same in all threads, plus a constant."""
-    atoms = [atom for atom, _ in form.terms]
-    return len(atoms) == 1 and atoms[0].kind == "symbol" and not is_about_threads(atoms[0])
-
-
-def _not_negative(form: Form, facts: Facts) -> bool:
-    """Whether rounding towards zero and rounding down agree."""
-    low, _ = forms.bounds(form, facts)
-    return low is not None and low >= 0
 
 
 def divide(op: Typed, v: list[Form], facts: Facts) -> Form | None:
@@ -272,14 +252,6 @@ def remainder(op: Typed, v: list[Form], facts: Facts) -> Form | None:
 def is_shift(op: Typed, form: Form) -> bool:
     """Whether a shift is by a number below the width; more is poison."""
     return form.is_constant and 0 <= form.constant < min(op.bits, 63)
-
-
-def shift_right(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """A division by a power of two that rounds down."""
-    if op.bits == 1 or not is_shift(op, v[1]):
-        return None
-    division = op._replace(row=Operator("div", op.row.sign, "down"))
-    return divide(division, [v[0], Form(1 << v[1].constant)], facts)
 
 
 # Comparisons of integers as forms: what is decided becomes 0 or 1, the rest an operator.
@@ -399,12 +371,10 @@ def meaning_of(op: Any) -> tuple[Hashable, Bound]:
 
 
 def folds_remainders(name: str) -> bool:
-    """Whether the ops called `name` make quotients and remainders, which fold to numbers where
-    enough is known of what they divide."""
+    """Whether ops make quotients and remainders, which fold to numbers where enough is known of iteration numbers."""
     return name in OPERATORS and OPERATORS[name].method in _DIVIDING
 
 
-# What folds to numbers where enough is known of iteration numbers.
 _DIVIDING = frozenset({"div", "rem", "and_", "shr", "apply", "apply_least", "apply_largest"})
 
 
@@ -484,7 +454,14 @@ class Forms(Domain[Form, Facts]):
 
     div = staticmethod(divide)
     rem = staticmethod(remainder)
-    shr = staticmethod(shift_right)
+
+    def shr(self, op: Typed, v: list[Form], known: Facts) -> Form | None:
+        """A division by a power of two that rounds down."""
+        if op.bits == 1 or not is_shift(op, v[1]):
+            return None
+        division = op._replace(row=Operator("div", op.row.sign, "down"))
+        return divide(division, [v[0], Form(1 << v[1].constant)], known)
+
     select = staticmethod(select)
     min = max = staticmethod(extreme)
     cmp = staticmethod(cmp)

@@ -15,7 +15,7 @@ negative operands; `arithmetic` says where the IR's own agree. Numbers of iN sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -129,8 +129,8 @@ def inner_modulo(form: Form, modulus: int) -> Form:
     )
 
 
-# How the operators are called that give what is loaded from a place in memory that nobody writes, by the number of its root: of
-# the bits of what is loaded, and the place. It may be any number.
+# Operators of this name and the number of a root give what is loaded from memory that nobody writes: of the bits of what
+# is loaded, and the place. It may be any number.
 LOADED = "loaded "
 
 
@@ -190,7 +190,10 @@ def bounds(form: Form, facts: Facts) -> Interval:
     asking = _Asked(facts)
     interval = sums.interval_of(form, lambda atom: knowledge(atom, asking))
     if len(form.terms) > 1:
-        interval = _sharpened_by_remainders(form, asking, _sharpened_by_sum(form, asking, interval))
+        interval = _sharpened_by_sum(form, asking, interval)
+        # A number is at most c - 1 more than c times its quotient: n - 2 (n div 2) is 0 or 1.
+        rest = with_remainders(form)
+        interval = interval if rest == form else sums.both(interval, bounds(rest, asking))
     if len(_BOUNDS) > _MOST_BOUNDS:
         _BOUNDS.clear()
     _BOUNDS[form] = asking.asked, interval
@@ -225,15 +228,8 @@ def with_remainders(form: Form) -> Form:
     return form
 
 
-def _sharpened_by_remainders(form: Form, facts: Facts, found: Interval) -> Interval:
-    """Use that a number is at most c - 1 more than c times its quotient: n - 2 (n div 2) is 0 or 1."""
-    rest = with_remainders(form)
-    return found if rest == form else sums.both(found, bounds(rest, facts))
-
-
 def earlier(counter: Atom) -> tuple[Atom, Atom]:
-    """How many iterations before the youngest one an access was, and the sum of which facts say what
-    is left of the iteration number then."""
+    """How many iterations before the youngest one an access was, and what is left of the iteration number then, as a sum."""
     before = Atom("any", (("earlier", counter.key), AtomRange(0, None)))
     return before, Atom("sum", frozenset(((counter, 1), (before, -1))))
 
@@ -295,19 +291,14 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> Ato
         low, high = _JOINED[name](*ranges)
         if name in ("or", "xor") and high is not None:
             # Of multiples of 8 no bit below 8 is set: at most 504, not 511.
-            high -= high % gcd(1 << high.bit_length(), *(c for a in arguments for c in _numbers(a)))
+            parts = (c for a in arguments for c in (a.constant, *(c for _, c in a.terms)))
+            high -= high % gcd(1 << high.bit_length(), *parts)
         return AtomRange(low, high)
     if name in ("quotient", "remainder"):
         # Of numbers that are not negative: neither is above what is divided.
         return AtomRange(0, ranges[0][1])
     positive = all(low is not None and low >= 0 for low, _ in ranges)
     return AtomRange(0, None) if positive else ANYTHING
-
-
-def _numbers(form: Form) -> Iterator[int]:
-    """The constant and the coefficients: what divides them all divides the form."""
-    yield form.constant
-    yield from (coefficient for _, coefficient in form.terms)
 
 
 _JOINED = {
@@ -343,18 +334,14 @@ def residue(form: Form, modulus: int, facts: Facts) -> int | None:
         if needed == 1:
             continue
         known = knowledge(atom, facts)
-        exact = known.exact
-        if exact is None and atom.kind == "call":
-            inside = _call_residue(*operator_of(atom), needed, facts)
-            if inside is None:
-                return None
-            total += coefficient * inside
-        elif exact is not None:
-            total += coefficient * exact
-        elif known.modulus % needed == 0:
-            total += coefficient * known.residue
-        else:
+        value = known.exact
+        if value is None and atom.kind == "call":
+            value = _call_residue(*operator_of(atom), needed, facts)
+        elif value is None and known.modulus % needed == 0:
+            value = known.residue
+        if value is None:
             return None
+        total += coefficient * value
     return total % modulus
 
 
@@ -376,12 +363,8 @@ def call(name: str, *arguments: Form) -> Form:
 @lru_cache(maxsize=1 << 16)
 def atoms_of(form: Form) -> frozenset[Atom]:
     """All atoms of a form, those in the operands of operators included."""
-    found: set[Atom] = set()
-    for atom, _ in form.terms:
-        found.add(atom)
-        for argument in operator_of(atom)[1]:
-            found |= atoms_of(argument)
-    return frozenset(found)
+    inside = (atoms_of(argument) for atom in form.symbols for argument in operator_of(atom)[1])
+    return frozenset(form.symbols).union(*inside)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -400,8 +383,6 @@ def may_wrap(form: Form) -> bool:
     return any(operator_of(atom)[0] == "wrap" for atom in atoms_of(form))
 
 
-# Operators on forms ------------------------------------------------------------------------------
-#
 # Operators on forms, folded as far as what is known of their operands allows.
 #
 #     (k + 2) mod 3      with k = 1 (mod 3)     0

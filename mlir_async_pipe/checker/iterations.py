@@ -238,10 +238,8 @@ class Iterations:
 
     def left_apart(self, test: int, number: int, state: State) -> frozenset[int]:
         """The loop, if threads may leave it in different iterations; `test` is its header."""
-        values = self.values
-        if not values.threads.several or test not in values.divergence.exits:
-            return frozenset()
-        return frozenset() if self._alike(number, state) else frozenset({number})
+        parts = self.values.threads.several and test in self.values.divergence.exits
+        return frozenset({number} if parts and not self._alike(number, state) else ())
 
     def _alike(self, number: int, state: State) -> bool:
         """Whether all threads certainly run a loop equally often: its bounds are forms of what
@@ -415,9 +413,8 @@ def _may_be(atom: Atom, facts: Facts) -> bool:
     """Whether what is known of a sum, or of what an operator gives, agrees with what is known of its parts."""
     if atom.kind not in ("sum", "call"):
         return True
-    form = Form(0, forms.terms_of(atom)) if atom.kind == "sum" else forms.of_atom(atom)
     others = {other: known for other, known in facts.items() if other != atom}
-    low, high = sums.both(forms.bounds(form, others), facts[atom].ends)
+    low, high = sums.both(forms.bounds(forms.form_under(atom), others), facts[atom].ends)
     return low is None or high is None or low <= high
 
 
@@ -510,10 +507,8 @@ def _bounded(events: list[Event], facts: Knowns) -> list[Event]:
         alike.setdefault((event.site, event.region.root, event.met), []).append(event)
     if not any(map(_are_many, alike.values())):
         return events
-    kept: list[Event] = []
-    for same in alike.values():
-        kept += _merged(_in_one_frame(same), facts) if _are_many(same) else same
-    return kept
+    parts = (_merged(s, facts) if _are_many(s) else s for s in alike.values())
+    return [event for part in parts for event in part]
 
 
 def _are_many(events: list[Event]) -> bool:
@@ -524,16 +519,12 @@ def _are_many(events: list[Event]) -> bool:
     )
 
 
-def _in_one_frame(events: list[Event]) -> list[Event]:
-    """Accesses by views that begin at several places are compared by bytes."""
-    if len({event.region.frame for event in events}) == 1:
-        return events
-    regions = ((event, as_bytes(event.region)) for event in events)
-    return [moved(e, whole_root(e.region.root) if r is None else r) for e, r in regions]
-
-
 def _merged(events: list[Event], facts: Knowns) -> list[Event]:
-    """A few events that cover the given ones of one op, in one frame."""
+    """A few events that cover the given ones of one op."""
+    if len({event.region.frame for event in events}) > 1:
+        # Accesses by views that begin at several places are compared by bytes.
+        regions = ((event, as_bytes(event.region)) for event in events)
+        events = [moved(e, whole_root(e.region.root) if r is None else r) for e, r in regions]
     clusters: list[list[Event]] = []
     for event in sorted(events, key=_age):
         for cluster in clusters:
@@ -573,14 +564,10 @@ def _parted(form: Form) -> tuple[Form, Form]:
 
 def _age(event: Event) -> tuple[int, str]:
     """Events of later iterations first: the subscript's distance from the iteration number."""
-    distance = 0
-    for piece in event.region.pieces:
-        if piece is not None:
-            for atom, coefficient in piece.start.terms:
-                if atom.kind == "iteration":
-                    distance = -piece.start.constant if coefficient > 0 else piece.start.constant
-                    return distance, repr(event.region.pieces)
-    return distance, repr(event.region.pieces)
+    starts = (piece.start for piece in event.region.pieces if piece is not None)
+    found = ((s.constant, c) for s in starts for atom, c in s.terms if atom.kind == "iteration")
+    constant, coefficient = next(found, (0, 1))
+    return -constant if coefficient > 0 else constant, repr(event.region.pieces)
 
 
 def _is_earlier(event: Event, young: Event) -> bool:
@@ -593,26 +580,17 @@ def _is_earlier(event: Event, young: Event) -> bool:
             if old != new:
                 return False
             continue
-        step = _step(new.start)
-        plain = Form(
-            old.start.constant, frozenset(t for t in old.start.terms if not forms.is_earlier(t[0]))
-        )
-        difference = forms.subtract(new.start, plain)
-        if difference.terms:
+        counter = _counter(new.start)
+        step = 0 if counter is None else new.start.coefficient(counter)
+        plain = frozenset(term for term in old.start.terms if not forms.is_earlier(term[0]))
+        difference = forms.subtract(new.start, Form(old.start.constant, plain))
+        if difference.terms or (difference.constant and not step):
             return False
         if step:
             if difference.constant % step or difference.constant // step < 0:
                 return False
             distances.add(difference.constant // step)
-        elif difference.constant:
-            return False
     return len(distances) <= 1
-
-
-def _step(form: Form) -> int:
-    """The coefficient of the only iteration number in a form, 0 if there is none."""
-    counter = _counter(form)
-    return 0 if counter is None else dict(form.terms)[counter]
 
 
 def _counter(form: Form) -> Atom | None:
@@ -622,12 +600,11 @@ def _counter(form: Form) -> Atom | None:
 
 
 def _youngest_or_earlier(events: list[Event], facts: Knowns) -> Event:
-    """The first event, the youngest, or one of an earlier iteration of the loop whose number tells them
-    apart."""
+    """The youngest event, which comes first, or one of an earlier iteration of the loop whose number tells them apart."""
     event = _by_any_thread(events)
-    starts = [piece.start for piece in event.region.pieces if piece is not None]
+    counters = (_counter(piece.start) for piece in event.region.pieces if piece is not None)
     # The youngest is of iteration k - 1 at most, and the oldest of 0 at least: q <= k - 1.
-    return _or_earlier(event, {c: None for c in map(_counter, starts) if c is not None}, facts, 1)
+    return _or_earlier(event, dict.fromkeys(c for c in counters if c is not None), facts, 1)
 
 
 def _or_earlier(event: Event, counters: Iterable[Atom], facts: Knowns, least: int | None) -> Event:
@@ -677,12 +654,8 @@ def _hull(pieces: tuple[Piece | None, ...], dimension: int) -> Piece | None:
             return None
         ends[piece] = low, high
     low, high = min(low for low, _ in ends.values()), max(high for _, high in ends.values())
-    for piece in filter(_covers_others, ends):
-        return piece if ends[piece] == (low, high) else None
+    for piece in ends:
+        if any(a.kind == "any" and a.key[0][0] == "joined" for a in piece.start.symbols):
+            return piece if ends[piece] == (low, high) else None
     begin = forms.of_atom(Atom("any", (("joined", dimension), AtomRange(0, high - low))))
     return first._replace(start=forms.add(forms.add(shared, Form(low)), begin))
-
-
-def _covers_others(piece: Piece) -> bool:
-    ranges = (atom.key[0] for atom, _ in piece.start.terms if atom.kind == "any")
-    return any(what == "joined" for what, _ in ranges)

@@ -94,8 +94,7 @@ class PathValues:
         return {**believed(self.flow, self.threads, self.grid), **thread_facts(self.threads)}
 
     def is_fixed(self, number: int) -> bool:
-        """Whether a value is the same in all states: a constant, a number of the thread, or
-        memory that the kernel is given."""
+        """Whether a value is the same in all states: a constant, a number of the thread, memory that the kernel is given."""
         if number in self._fixed:
             return True
         frame, ssa = self.flow.values[number]
@@ -116,10 +115,9 @@ class PathValues:
         fixed = self._fixed.get(number)
         if fixed is not None:
             return fixed
-        if number in self._unmade:
-            value = self._unmade[number]
-        else:
-            value = self._unmade[number] = self._unassigned(number)
+        if number not in self._unmade:
+            self._unmade[number] = self._unassigned(number)
+        value = self._unmade[number]
         if number in self._ranges:
             atom, known = self._ranges[number]
             state.facts[atom] = forms.narrowed(state.facts.get(atom), known)
@@ -136,8 +134,7 @@ class PathValues:
         if constant is not None:
             return arithmetic.of_constant(constant, ssa.type)
         if is_memory(ssa.type):
-            differs = self.threads.several and self.differs(number)
-            return self._unassigned_memory(ssa, frame, differs=differs)
+            return self._unassigned_memory(ssa, frame, differs=self._may_differ(number))
         if not is_integer(ssa.type):
             return None
         given = argument_form(ssa, self.threads)
@@ -159,7 +156,7 @@ class PathValues:
             ssa = self.flow.values[number][1]
             is_bit = not hasattr(ssa, "type") or str(ssa.type) == "i1"
             key: Any = ("bit", number) if is_bit else number
-            if self.threads.several and self.differs(number):
+            if self._may_differ(number):
                 key = ("thread bit" if is_bit else "thread", number)
             found = self._symbols[number] = Atom("symbol", key)
             op = defining_op(ssa) if hasattr(ssa, "type") else None
@@ -167,6 +164,9 @@ class PathValues:
             if computed and not _takes_any_value(op):
                 self._given_up.add(found)
         return found
+
+    def _may_differ(self, number: int) -> bool:
+        return self.threads.several and self.differs(number)
 
     def differs(self, number: int) -> bool:
         """Whether a value may differ between the threads of a block."""
@@ -179,9 +179,7 @@ class PathValues:
     def form(self, state: State, number: int) -> Form:
         """The form of an integer; a symbol if the value is no integer form."""
         value = self.get(state, number)
-        if isinstance(value, Form):
-            return value
-        return forms.of_atom(self.symbol(number))
+        return value if isinstance(value, Form) else forms.of_atom(self.symbol(number))
 
     def view(self, state: State, number: int) -> View | None:
         """The view of a memref or pointer, None if it is not one."""
@@ -201,7 +199,7 @@ class PathValues:
             return lambda state: None
         parts = arithmetic.rules_of_parts(op)
         if parts is not None:
-            return self._prepare_parts(run, parts)
+            return partial(self._split, run.operands[0], list(zip(results, parts, strict=True)))
         evaluate = self._evaluation(run)
         number = run.results[0]
 
@@ -215,23 +213,18 @@ class PathValues:
 
         return execute
 
-    def _prepare_parts(self, run: Run, rules: list[arithmetic.Bound]) -> Evaluation:
+    def _split(
+        self, whole: int, parts: list[tuple[tuple[int, Any], arithmetic.Bound]], state: State
+    ) -> Value | None:
         """An op with several integer results, each with a rule of its own."""
-        op, whole = run.op, run.operands[0]
-        kinds = [result.type for result in op.results]
-        bound = list(zip(run.results, kinds, rules, strict=True))
-
-        def execute(state: State) -> Value | None:
-            form = self.form(state, whole)
-            facts = state.facts if self.fold_iterations else without_iterations(state.facts)
-            for number, kind, rule in bound:
-                value = rule([form], facts)
-                self.forget(state, number, kind)
-                if value is not None:
-                    state.env[number] = value
-            return state.env.get(run.results[0])
-
-        return execute
+        form = self.form(state, whole)
+        facts = state.facts if self.fold_iterations else without_iterations(state.facts)
+        for (number, kind), rule in parts:
+            value = rule([form], facts)
+            self.forget(state, number, kind)
+            if value is not None:
+                state.env[number] = value
+        return state.env.get(parts[0][0][0])
 
     def _evaluation(self, run: Run) -> Evaluation:
         op, numbers = run.op, run.operands
@@ -417,8 +410,9 @@ class PathValues:
             return False
         value: Value | None = id_form(op, self.threads)
         if value is None:
-            operands = self._fixed_operands(run) if arithmetic.has_rule(op.name) else []
-            if not operands:
+            given = run.operands if arithmetic.has_rule(op.name) else ()
+            operands = [form for n in given if (form := self._fixed_form(n)) is not None]
+            if not operands or len(operands) < len(given):
                 return False
             # Unrolled copies of an op, and prologue, kernel and epilogue, ask for the same numbers.
             meaning, rule = arithmetic.meaning_of(op)
@@ -431,15 +425,6 @@ class PathValues:
             return False
         self._fixed[run.results[0]] = value
         return True
-
-    def _fixed_operands(self, run: Run) -> list[Form] | None:
-        operands = []
-        for number in run.operands:
-            form = self._fixed_form(number)
-            if form is None:
-                return None
-            operands.append(form)
-        return operands
 
     def _fixed_form(self, number: int) -> Form | None:
         """The form of an operand that is a constant or was fixed."""
