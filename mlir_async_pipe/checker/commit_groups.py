@@ -26,14 +26,11 @@ from mlir_async_pipe.checker.state import (
     of_group,
 )
 from mlir_async_pipe.checker.step_graph import Run
-from mlir_async_pipe.checker.thread_grid import (
-    ThreadRange,
-    Threads,
-    are_whole_warps,
-    threads_within,
-)
+from mlir_async_pipe.checker.thread_grid import ThreadRange, are_whole_warps, threads_within
 from mlir_async_pipe.vocabulary import Row, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
+
+Spaces = frozenset[str]
 
 
 class _Waited(NamedTuple):
@@ -248,22 +245,24 @@ class Groups:
             )
             state.done = state.done | events
 
-    def barrier_of(self, number: int, spaces: frozenset[str]) -> Callable[[State], None]:
+    def barrier(self, number: int, spaces: Spaces, state: State) -> None:
         """The barrier with this number, which orders the memory of some address spaces."""
-        return partial(self._barrier, number, spaces)
-
-    def _barrier(self, number: int, spaces: frozenset[str], state: State) -> None:
-        found_in = self.sites.roots.spaces
         if not is_reached_by_all(state):
             state.unordered = True
             spaces = frozenset()
         if state.turns is not None:
-            pass_together(state, lambda event: found_in(event.region.root) <= spaces)
-        state.done = frozenset(e for e in state.done if not found_in(e[0].region.root) <= spaces)
-        state.log = frozenset(e for e in state.log if not found_in(e.region.root) <= spaces)
+            # The early ones pass one of their own before the late ones.
+            kept = (entry for entry in state.behind if not self._orders(entry[0], spaces))
+            state.behind = self._done_by(state, state.turns.late, spaces).union(kept)
+        state.done = frozenset(e for e in state.done if not self._orders(e[0], spaces))
+        state.log = frozenset(e for e in state.log if not self._orders(e, spaces))
         if spaces:
             state.barrier = number
         state.sides = tuple(map(after_barrier, state.sides))
+
+    def _orders(self, event: Event, spaces: Spaces) -> bool:
+        """Whether a barrier that orders some address spaces orders an access."""
+        return self.sites.roots.spaces(event.region.root) <= spaces
 
     # Regions and calls --------------------------------------------------------------------
 
@@ -292,76 +291,64 @@ class Groups:
         else:
             state.scopes = state.scopes[:-1]
 
+    # Two groups of waves in turn: the late one passes one barrier more, and is from there on an interval behind.
+    #
+    #     if %late { barrier }               the late waves meet the others' next barrier
+    #     loop { I; barrier; J; barrier }    the late ones are in I while the others are in J
+    #     if not %late { barrier }           the others meet the last barrier of the late ones
+    #
+    # A barrier of AMD counts waves, whichever of the block's barriers they are at. A path follows the program, whose
+    # intervals, from one common barrier to the next, are numbered. Interval i of the late group runs beside interval i + 1 of
+    # the others, so of two accesses in different groups
+    #
+    #     late in i, early in i + 1      are in no order: what the late ones did is remembered for one more interval
+    #     early in i, late in i          are in order, by the barrier that ends i for the early ones
+    #     a copy and anything in i       may be: it goes on after the interval, or began before. Nothing is claimed
+    #
+    # and within a group all is as in a block. So what a thread waits for is known to all after two barriers.
 
-# Two groups of waves in turn: the late one passes one barrier more, and is from there on an interval behind.
-#
-#     if %late { barrier }               the late waves meet the others' next barrier
-#     loop { I; barrier; J; barrier }    the late ones are in I while the others are in J
-#     if not %late { barrier }           the others meet the last barrier of the late ones
-#
-# A barrier of AMD counts waves, whichever of the block's barriers they are at. A path follows the program, whose
-# intervals, from one common barrier to the next, are numbered. Interval i of the late group runs beside interval i + 1 of
-# the others, so of two accesses in different groups
-#
-#     late in i, early in i + 1      are in no order: what the late ones did is remembered for one more interval
-#     early in i, late in i          are in order, by the barrier that ends i for the early ones
-#     a copy and anything in i       may be: it goes on after the interval, or began before. Nothing is claimed
-#
-# and within a group all is as in a block. So what a thread waits for is known to all after two barriers.
-
-
-Orders = Callable[[Event], bool]
-"""Whether a barrier orders an access: its memory is of the address spaces that the fences around name."""
-
-
-class LoneBarrier(NamedTuple):
-    """A barrier that `waves` alone pass, which orders some address spaces; `others` pass by."""
-
-    waves: ThreadRange
-    others: ThreadRange
-    spaces: frozenset[str]
-    site: int
-
-
-def pass_alone(state: State, barrier: LoneBarrier, threads: Threads, orders: Orders) -> bool:
-    """The barrier begins turns, or ends them; False if it does neither."""
-    groups = (barrier.waves, barrier.others)
-    masks = [threads_within(group, threads) for group in groups]
-    if None in masks or not all(are_whole_warps(group, threads) for group in groups):
-        return False
-    turns = state.turns
-    if state.sides or state.uneven or state.unordered:
-        return False
-    if turns is None:
-        state.behind = _done_by(state, barrier.waves, orders)
-        _keep(state, barrier.others, orders)
-        state.turns = WaveGroups(barrier.others, barrier.waves, barrier.spaces, barrier.site)
+    def pass_alone(self, state: State, run: Run, waves: ThreadRange, others: ThreadRange) -> bool:
+        """A barrier that `waves` alone pass, and `others` not, begins turns, or ends them; False if it does neither."""
+        threads, spaces = self.values.threads, orders_of(run)
+        site = self.sites.opaque(run.op, run.frame)
+        masks = [threads_within(group, threads) for group in (waves, others)]
+        whole = all(are_whole_warps(group, threads) for group in (waves, others))
+        if None in masks or not whole or state.sides or state.uneven or state.unordered:
+            return False
+        turns = state.turns
+        if turns is None:
+            state.behind = self._done_by(state, waves, spaces)
+            self._keep(state, others, spaces)
+            state.turns = WaveGroups(others, waves, spaces, site)
+            return True
+        if masks[0] != threads_within(turns.early, threads) or spaces != turns.spaces:
+            return False
+        # The early ones have met the last barrier of the late ones, whose last interval is not over.
+        state.behind = frozenset()
+        self._keep(state, turns.late, spaces)
+        state.turns = None
         return True
-    if masks[0] != threads_within(turns.early, threads) or barrier.spaces != turns.spaces:
-        return False
-    # The early ones have met the last barrier of the late ones, whose last interval is not over.
-    state.behind = frozenset()
-    _keep(state, turns.late, orders)
-    state.turns = None
-    return True
+
+    def _done_by(
+        self, state: State, group: ThreadRange, spaces: Spaces
+    ) -> frozenset[tuple[Event, int | None]]:
+        """What threads of a group did and waited for since the last barrier, of what barriers order."""
+        orders = self._orders
+        found = {(of_group(e, group), wait) for e, wait in state.done if orders(e, spaces)}
+        return frozenset(found).union(
+            (of_group(e, group), None) for e in state.log if orders(e, spaces)
+        )
+
+    def _keep(self, state: State, group: ThreadRange, spaces: Spaces) -> None:
+        """Of what barriers order, what threads of a group did is in no order with what comes."""
+
+        def kept(event: Event) -> Event:
+            return of_group(event, group) if self._orders(event, spaces) else event
+
+        state.done = frozenset((kept(event), wait) for event, wait in state.done)
+        state.log = frozenset(map(kept, state.log))
 
 
-def pass_together(state: State, orders: Orders) -> None:
-    """A barrier that both groups pass: the early ones one of their own before the late ones."""
-    assert state.turns is not None
-    kept = frozenset(entry for entry in state.behind if not orders(entry[0]))
-    state.behind = kept | _done_by(state, state.turns.late, orders)
-
-
-def _done_by(
-    state: State, group: ThreadRange, orders: Orders
-) -> frozenset[tuple[Event, int | None]]:
-    """What threads of a group did and waited for since the last barrier, of what barriers order."""
-    found = {(of_group(event, group), wait) for event, wait in state.done if orders(event)}
-    return frozenset(found) | {(of_group(e, group), None) for e in state.log if orders(e)}
-
-
-def _keep(state: State, group: ThreadRange, orders: Orders) -> None:
-    """Of what barriers order, what threads of a group did is in no order with what comes."""
-    state.done = frozenset((of_group(e, group) if orders(e) else e, wait) for e, wait in state.done)
-    state.log = frozenset(of_group(e, group) if orders(e) else e for e in state.log)
+def orders_of(run: Run) -> Spaces:
+    """The address spaces that a barrier orders."""
+    return run.row.barrier(run.op) if run.row.barrier is not None else frozenset()

@@ -338,12 +338,9 @@ class Judge:
         """Remember writes in flight at the end to memory that somebody may look at later."""
         for event in state.in_flight():
             self.unfinished.add(event.site)
-            if self._is_live_after(event):
+            root = self.roots.roots[event.region.root]
+            if self.sites[event.site].writes and root.kind in (*GIVEN, "global", "unknown"):
                 self.left.add(event.site)
-
-    def _is_live_after(self, event: Event) -> bool:
-        root = self.roots.roots[event.region.root]
-        return self.sites[event.site].writes and root.kind in (*GIVEN, "global", "unknown")
 
     def pair(self, later: Event, earlier: Event, state: State) -> None:
         """Check two executions of ops of one group that is still open."""

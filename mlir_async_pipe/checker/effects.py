@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.arithmetic import exact, settle
-from mlir_async_pipe.checker.commit_groups import Groups, LoneBarrier, pass_alone
+from mlir_async_pipe.checker.arithmetic import settle
+from mlir_async_pipe.checker.commit_groups import Groups, orders_of
 from mlir_async_pipe.checker.conflicts import Judge, Origin
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
 from mlir_async_pipe.checker.grid_blocks import block_axis
@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.iterations import bounds_of, summary_atom
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import joins_again, others
 from mlir_async_pipe.checker.path_values import PathValues
-from mlir_async_pipe.checker.paths import at_least
+from mlir_async_pipe.checker.paths import at_least, by_truth
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import (
@@ -170,7 +170,7 @@ class Effects:
             if self.judge.comparer.threads.several:
                 parts.append(partial(self._divergent, run))
             number, spaces = self.sites.op_number(op), row.barrier(op)
-            barrier = self.groups.barrier_of(number, spaces)
+            barrier = partial(self.groups.barrier, number, spaces)
             parts.append(self.relied.passing(number, spaces, barrier))
         if is_synchronisation(op):
             parts.append(partial(self._outside_of_scopes, self.sites.op_number(op)))
@@ -187,7 +187,7 @@ class Effects:
         """A barrier, which all threads of the block must reach."""
         # Sides without a join are choices of values, or paths that have ended.
         turns, row = state.turns, run.row
-        in_order = turns is None or (row.counts_waves and _orders(run) == turns.spaces)
+        in_order = turns is None or (row.counts_waves and orders_of(run) == turns.spaces)
         if state.uneven or not in_order or any(joins_again(side) for side in state.sides):
             ranges = thread_ranges(state, self.judge.base_facts)
             elsewhere = run.row.counts_waves and are_whole_warps(
@@ -195,19 +195,6 @@ class Effects:
             )
             site = self.sites.opaque(run.op, run.frame)
             self.judge.divergent(site, state, may_be_met_elsewhere=elsewhere)
-
-    def pass_alone(self, state: State, run: Run, waves: ThreadRange, others: ThreadRange) -> bool:
-        """A barrier that some waves alone pass, if that begins or ends turns."""
-        spaces = _orders(run)
-        site = self.sites.opaque(run.op, run.frame)
-        barrier = LoneBarrier(waves, others, spaces, site)
-        found_in = self.sites.roots.spaces
-        return pass_alone(
-            state,
-            barrier,
-            self.judge.comparer.threads,
-            lambda event: found_in(event.region.root) <= spaces,
-        )
 
     # Accesses -----------------------------------------------------------------------------
 
@@ -438,13 +425,11 @@ class Effects:
     def _in_need(self, state: State, condition: int, holds: bool) -> ThreadRange | None:
         """The threads of a path in which a condition holds, or does not; None if one test does not tell them."""
         form = self.values.form(state, condition)
-        sides = self.values.split(form, state.facts)
-        if len(sides) != 2 or not all(side.exact for side in sides):
+        sides = by_truth(form, self.values.split(form, state.facts))
+        if sides is None:
             return None
-        values = {exact(settle(form, side.facts), side.facts): side.facts for side in sides}
-        if values.keys() != {0, 1}:
-            return None
-        return thread_ranges(state.under(values[int(holds)], exact=True), self.judge.base_facts)
+        inside = state.under(sides[int(holds)].facts, exact=True)
+        return thread_ranges(inside, self.judge.base_facts)
 
     def _region(self, number: int, view: View | None, indices: list[Form]) -> Region:
         site = self.judge.sites[number]
@@ -486,7 +471,8 @@ class Effects:
         given = {view.root for view in views if view is not None}
         unknown = self.sites.is_unknown(run)
         for root in self.sites.reachable(run.op, given):
-            space = "workgroup" if self._is_shared(root) else "global"
+            shared = self.sites.roots.roots[root].space == "workgroup"
+            space = "workgroup" if shared else "global"
             number = self.sites.opaque(run.op, run.frame, space)
             event = event_of(number, memory.whole_root(root), (), True)
             if unknown:
@@ -498,14 +484,6 @@ class Effects:
         # What nobody has looked at may be anything.
         if run.row.opaque is None or run.row.opaque.meets:
             state.taint(REASON)
-
-    def _is_shared(self, root: int) -> bool:
-        return self.sites.roots.roots[root].space == "workgroup"
-
-
-def _orders(run: Run) -> frozenset[str]:
-    """The address spaces that a barrier orders."""
-    return run.row.barrier(run.op) if run.row.barrier is not None else frozenset()
 
 
 def _taint_copies(state: State) -> None:

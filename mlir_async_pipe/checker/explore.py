@@ -46,6 +46,7 @@ from mlir_async_pipe.checker.paths import (
     SplitSide,
     at_least,
     between,
+    by_truth,
     each_at_least,
     hull,
     without_ends,
@@ -595,7 +596,7 @@ class Explorer:
             thread_ranges(state.under(sides[truth].facts, True), self.values.base_facts)
             for truth in (alone.truth, 1 - alone.truth)
         ]
-        if not self.effects.pass_alone(state, alone.barrier, *groups):
+        if not self.effects.groups.pass_alone(state, alone.barrier, *groups):
             return False
         self._follow(alone.onwards, state)
         return True
@@ -604,14 +605,9 @@ class Explorer:
         self, form: Form, state: State, block: Block
     ) -> dict[int, SplitSide] | None:
         """The sides on which a condition is 1 and 0, if the numbers of threads alone decide who takes which."""
-        found = {}
-        for side in self._sides(form, state, block):
-            decided = {a for a, known in side.facts.items() if state.facts.get(a) != known}
-            value = exact(settle(form, side.facts), side.facts)
-            if value is None or not side.exact or not all(map(is_thread_condition, decided)):
-                return None
-            found[value] = side
-        return found if found.keys() == {0, 1} else None
+        sides = self._sides(form, state, block)
+        decided = {a for s in sides for a, k in s.facts.items() if state.facts.get(a) != k}
+        return by_truth(form, sides) if all(map(is_thread_condition, decided)) else None
 
     def _split(self, state: State, form: Form, edges: dict[int, ControlEdge], block: Block) -> None:
         sides = self._sides(form, state, block)

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache, reduce
-from itertools import combinations, combinations_with_replacement
+from functools import cache, cached_property, lru_cache, reduce
+from itertools import combinations_with_replacement
 from typing import Any, Literal
 
 from mlir_async_pipe.checker import forms
@@ -273,24 +273,6 @@ def conflicting(
             yield a, b
 
 
-def aliasing(
-    all_touched: Iterable[Touched], sites: list[Site]
-) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Two roots, and the sites of two accesses that conflict if both are one memory."""
-    by_root: dict[int, list[int]] = {}
-    for touched in all_touched:
-        by_root.setdefault(touched.event.region.root, []).append(touched.event.site)
-    for a, b in combinations(sorted(by_root), 2):
-        pairs = [
-            (max(x, y), min(x, y))
-            for x in by_root[a]
-            for y in by_root[b]
-            if conflict(sites[x].manner, sites[y].manner, "device") is not False
-        ]
-        if pairs:
-            yield a, b, min(pairs)
-
-
 def both_facts(a: Knowns, b: Knowns, beside: tuple[Facts, Facts] = ({}, {})) -> Knowns:
     """What holds on two paths; of a sum that one says nothing about, what its parts say, and
     what that one knows `beside`."""
@@ -390,10 +372,8 @@ class Meetings:
         here = _Path(self.scopes, state)
         for event in events:
             met = self._touched.get(id(event))
-            if met is None:
-                self._touched[id(event)] = here.begun(event)
-            elif not (met.certain and here.adds_nothing(met)):
-                here.join(met)
+            if met is None or not (met.certain and here.adds_nothing(met)):
+                self._touched[id(event)] = here.meet(event, met)
 
     def adds_nothing(self, event: Event) -> bool:
         """Whether no other path can tell more of an event than is known already: it certainly
@@ -409,7 +389,6 @@ class _Path:
 
     scopes: FactScopes
     state: State
-    _common: tuple[Knowns, list[Atom], Knowns, bool] | None = None
     _facts: dict[frozenset[Atom], Knowns] = field(default_factory=dict)
     _held: dict[tuple[int, int], bool] = field(default_factory=dict)
     _joined: dict[tuple[int, int, int], tuple[Knowns, Knowns, bool]] = field(default_factory=dict)
@@ -428,17 +407,12 @@ class _Path:
             )
         return found
 
-    def begun(self, event: Event) -> Touched:
-        """An access that no path has met before."""
-        facts, launch = self._known_of(event), self._about_all[2]
-        certain = self._about_all[3] and not event.maybe
-        return Touched(event, facts, launch, certain, witness=(facts, launch))
-
-    def join(self, met: Touched) -> None:
-        """An access that other paths have met."""
-        event = met.event
-        facts, launch = self._known_of(event), self._about_all[2]
-        certain = self._about_all[3] and not event.maybe
+    def meet(self, event: Event, met: Touched | None) -> Touched:
+        """An access, which other paths may have met."""
+        facts, (_, _, launch, surely) = self._known_of(event), self._about_all
+        certain = surely and not event.maybe
+        if met is None:
+            return Touched(event, facts, launch, certain, witness=(facts, launch))
         key = (id(met.facts), id(met.launch), id(facts))
         if key not in self._joined:
             self._kept += (met.facts, met.launch)
@@ -454,6 +428,7 @@ class _Path:
             met.witness = (facts, launch)
         met.facts, met.launch, alike = self._joined[key]
         met.certain = (met.certain or certain) and alike
+        return met
 
     def _known_of(self, event: Event) -> Knowns:
         """What is known of the unknowns of one access, and of its block."""
@@ -469,28 +444,18 @@ class _Path:
             self._facts[event.mentions] = found
         return found
 
-    @property
+    @cached_property
     def _about_all(self) -> tuple[Knowns, list[Atom], Knowns, bool]:
         """What every access here knows of its block; sums that all blocks have alike; what is known
         of the launch; whether the access certainly happens."""
-        if self._common is None:
-            blocks: Knowns = {}
-            launch: Knowns = {}
-            sums: list[Atom] = []
-            certain = not self.state.tainted
-            held = self.scopes.of
-            for atom, known in self.state.facts.items():
-                where = held(atom)
-                if where == "block":
-                    blocks[atom] = known
-                elif where == "grid":
-                    launch[atom] = known
-                elif where == "path":
-                    certain = False
-                elif where == "blocks" and atom.kind == "sum":
-                    sums.append(atom)
-            self._common = (blocks, sums, with_decisions(launch), certain)
-        return self._common
+        facts, held = self.state.facts, self.scopes.of
+        of_scope: dict[HoldsIn, Knowns] = {}
+        for atom, known in facts.items():
+            of_scope.setdefault(held(atom), {})[atom] = known
+        sums = [atom for atom in of_scope.get("blocks", ()) if atom.kind == "sum"]
+        launch = with_decisions(of_scope.get("grid", {}))
+        certain = not self.state.tainted and "path" not in of_scope
+        return of_scope.get("block", {}), sums, launch, certain
 
 
 # Two blocks, as numbers for what tells blocks apart: the first one and one after it.
@@ -582,34 +547,19 @@ class FactScopes:
     """The scopes of the atoms of one kernel; `is_argument` knows its arguments."""
 
     is_argument: Callable[[int], bool]
-    _known: dict[Atom, HoldsIn] = field(default_factory=dict)
 
-    def of(self, atom: Atom) -> HoldsIn:
+    def __post_init__(self) -> None:
+        self.of = cache(self._of)
+
+    def _of(self, atom: Atom) -> HoldsIn:
         """The scope of facts about an atom."""
-        found = self._known.get(atom)
-        if found is None:
-            found = self._known[atom] = self._found(atom)
-        return found
-
-    def _found(self, atom: Atom) -> HoldsIn:
         if block_axis(atom) is not None:
             return "block"
-        if self._is_of_grid(atom):
+        if all(map(self.is_fixed, forms.form_under(atom).symbols)):
             return "launch" if is_of_launch(atom) else "grid"
-        return "blocks" if self._is_common(atom) else "path"
-
-    def _is_of_grid(self, atom: Atom) -> bool:
-        """Whether a fact about the atom holds in the whole grid, at any time."""
-        parts = forms.terms_of(atom) if atom.kind == "sum" else ((atom, 1),)
-        return all(self.is_fixed(part) for part, _ in parts)
-
-    def _is_common(self, atom: Atom) -> bool:
-        """Whether what a path decided holds in other blocks too."""
-        if atom.kind in ("tid", "iteration"):
-            return True
-        parts = [a for a, _ in forms.terms_of(atom)] if atom.kind == "sum" else [atom]
-        leaves = [a for p in parts for a in forms.atoms_under(p) if a.kind != "call"]
-        return all(self.is_fixed(a) or a.kind in ("tid", "iteration") for a in leaves)
+        leaves = [inner for inner in forms.atoms_under(atom) if inner.kind != "call"]
+        alike = all(self.is_fixed(a) or a.kind in ("tid", "iteration") for a in leaves)
+        return "blocks" if alike else "path"
 
     def is_fixed(self, atom: Atom) -> bool:
         """Whether an unknown has one value in the whole grid, at any time."""

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
@@ -33,7 +33,6 @@ from mlir_async_pipe.checker.footprints import (
     FactScopes,
     Meetings,
     Touched,
-    aliasing,
     beside,
     both_ranges,
     conflicting,
@@ -210,9 +209,11 @@ class Owners:
                     undecided[ends] += found is not None and not found.certain
         for root, unknown in self._unknown.items():
             for touched in self._meetings.touched:
+                x = touched.event.site
                 if self.judge.roots.may_alias(touched.event.region.root, root):
-                    for site in unknown:
-                        self._unknown_blocks(touched.event.site, site)
+                    for y in unknown:
+                        if not self._are_independent(x, y):
+                            self.judge.unknown(max(x, y), min(x, y), "other-block", UNCERTAIN)
 
     def judge_aliases(self) -> None:
         """Findings for roots that may be one memory for two blocks: one for each two roots."""
@@ -223,12 +224,20 @@ class Owners:
 
     def _aliases(self) -> Iterator[tuple[int, int, tuple[int, int]]]:
         """Two roots that may be one memory, and the sites of two accesses that then conflict."""
-        for a, b, pair in aliasing(self._meetings.touched, self.judge.sites):
-            roots = self.judge.roots
+        by_root: dict[int, list[int]] = {}
+        for touched in self._meetings.touched:
+            by_root.setdefault(touched.event.region.root, []).append(touched.event.site)
+        roots, sites = self.judge.roots, self.judge.sites
+        for a, b in combinations(sorted(by_root), 2):
             if not (roots.may_alias(a, b) and roots.threads_may_meet(a, b)):
                 continue
-            if not self._are_independent(*pair):
-                yield a, b, pair
+            pairs = [
+                (max(x, y), min(x, y))
+                for x, y in product(by_root[a], by_root[b])
+                if conflict(sites[x].manner, sites[y].manner, "device") is not False
+            ]
+            if pairs and not self._are_independent(*min(pairs)):
+                yield a, b, min(pairs)
 
     def _groups(self, *, numbered: bool) -> dict[int, list[AccessGroup] | None]:
         """The groups of each root; None where two accesses cannot be compared at all.
@@ -261,7 +270,8 @@ class Owners:
             return False
         offsets = differences.sums(len(a.shared))
         one, other = thread_parts(a), thread_parts(b)
-        alike = [forms.of_atom(a) for a in differences.bounds if _is_alike(a, differences)]
+        zero = filter(differences.is_zero, differences.bounds)
+        alike = [forms.of_atom(atom) for atom in zero if is_of_thread(atom)]
         if offsets is not None and not any(
             threads_meet(self.threads, beside(shifted(one, offset), alike), beside(other, alike))
             for offset in offsets
@@ -284,9 +294,8 @@ class Owners:
         )
 
     def _is_one_thread(self, differences: Differences) -> bool:
-        """Whether what both touch has the number of one thread in it, along every axis."""
-        same = {"xyz"[thread_axis(a) or 0] for a in differences.bounds if _names(a, differences)}
-        return bool(same) and same.issuperset("x")
+        """Whether what both touch has the number of one thread along x in it."""
+        return any(thread_axis(a) == 0 for a in filter(differences.is_zero, differences.bounds))
 
     # Blocks of the grid -------------------------------------------------------------------
 
@@ -478,10 +487,6 @@ class Owners:
 
     # Findings -----------------------------------------------------------------------------
 
-    def _unknown_blocks(self, one: int, other: int) -> None:
-        if not self._are_independent(one, other):
-            self.judge.unknown(max(one, other), min(one, other), "other-block", UNCERTAIN)
-
     def _found(self, one: int, other: int, certain: bool | None) -> None:
         if not certain and self._are_independent(one, other):
             return
@@ -513,12 +518,3 @@ def _is_undecidable(group: AccessGroup) -> bool:
         for form in group.shared
         for atom, _ in form.terms
     )
-
-
-def _is_alike(atom: Atom, differences: Differences) -> bool:
-    """Whether ids of threads alone make a number, and both ends have the same."""
-    return is_of_thread(atom) and differences.is_zero(atom)
-
-
-def _names(atom: Atom, differences: Differences) -> bool:
-    return thread_axis(atom) is not None and differences.is_zero(atom)

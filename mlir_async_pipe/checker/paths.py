@@ -62,6 +62,13 @@ def split(condition: Form, facts: Knowns) -> list[SplitSide]:
     return [SplitSide(truth, {**facts, atom: AtomRange(truth, truth)}, exactly) for truth in (1, 0)]
 
 
+def by_truth(condition: Form, sides: list[SplitSide]) -> dict[int, SplitSide] | None:
+    """The two sides of a condition by its value; None if they do not say it exactly."""
+    found = {exact(settle(condition, side.facts), side.facts): side for side in sides}
+    known = {value: side for value, side in found.items() if value is not None and side.exact}
+    return known if len(sides) == 2 and known.keys() == {0, 1} else None
+
+
 def _negative_or_not(form: Form, facts: Knowns) -> tuple[Held, Held]:
     return at_most(form, -1, facts), at_least(form, 0, facts)
 

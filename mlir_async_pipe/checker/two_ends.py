@@ -109,7 +109,9 @@ class Differences:
             first, last = self.bounds[atom] = sums.both(self.bounds[atom], (least, most))
             if first is not None and last is not None and first > last:
                 return False
-        return bool(constraint.factors) or _holds_zero(constraint)
+        low, high = constraint.ends
+        holds_zero = (low is None or low <= 0) and (high is None or high >= 0)
+        return bool(constraint.factors) or holds_zero
 
     def _join_parts(self, joined: set[Pair]) -> None:
         """Where quotients and remainders of two forms by one number are equal, the forms are."""
@@ -134,12 +136,15 @@ class Differences:
         """Quotients and remainders of the first end with those of the second that are one number."""
         found: dict[Pair, None] = {(a, a): None for a in self.bounds if self.is_zero(a)}
         for constraint in self.constraints:
-            if len(constraint.factors) == 2 and _is_zero_only(constraint):
-                (one, factor), (other, other_factor) = constraint.factors
-                ends = {number: atom for number, atom in (end_of(one), end_of(other))}
-                if factor == -other_factor and ends.keys() == {0, 1}:
-                    found[ends[0], ends[1]] = None
-        return {pair: None for pair in found if all(map(_is_part, pair))}
+            if len(constraint.factors) != 2 or None in constraint.ends:
+                continue
+            (one, factor), (other, other_factor) = constraint.factors
+            ends = {number: atom for number, atom in (end_of(one), end_of(other))}
+            # Between two multiples of one number there is only 0.
+            zero = all(abs(end or 0) < abs(factor) for end in constraint.ends)
+            if zero and factor == -other_factor and ends.keys() == {0, 1}:
+                found[ends[0], ends[1]] = None
+        return {pair: None for pair in found if all(forms.operator_of(a)[0] in PARTS for a in pair)}
 
 
 def at_end(number: int, atom: Atom) -> Atom:
@@ -156,24 +161,8 @@ def end_of(unknown: Atom) -> tuple[int, Atom]:
     return -1, unknown
 
 
-def _is_part(atom: Atom) -> bool:
-    return forms.operator_of(atom)[0] in PARTS
-
-
 def _rest(name: str, *arguments: Form) -> Atom:
     return Atom("call", (REMAINDERS[name], arguments))
-
-
-def _is_zero_only(constraint: Constraint) -> bool:
-    """Whether the sum of two multiples of one number can only be 0."""
-    factor = abs(constraint.factors[0][1])
-    low, high = constraint.low, constraint.high
-    return low is not None and high is not None and -factor < low and high < factor
-
-
-def _holds_zero(constraint: Constraint) -> bool:
-    low, high = constraint.low, constraint.high
-    return (low is None or low <= 0) and (high is None or high >= 0)
 
 
 # The digits of two accesses that touch one place, in a mixed radix.
@@ -198,7 +187,46 @@ MOST_PAIRS = 64
 ONE = Atom("any", (("one",), ANYTHING))
 
 
-@dataclass(frozen=True)
+# A product of atoms, sorted; () is 1.
+Product = tuple[Atom, ...]
+# Coefficients of products: a polynomial.
+Polynomial = dict[Product, int]
+# Products longer than this are not taken apart.
+LONGEST_PRODUCT = 6
+
+
+class Unknown(NamedTuple):
+    """An unknown of the difference: a number of one end (0 or 1), or what both ends differ by
+    (end None)."""
+
+    atom: Atom
+    end: int | None
+
+    @property
+    def name(self) -> Atom:
+        """The atom that stands for it among differences."""
+        return self.atom if self.end is None else at_end(self.end, self.atom)
+
+
+# A difference: for each product of fixed numbers, multiples of unknowns (None: of 1).
+Terms = dict[tuple[Product, Unknown | None], int]
+Digit = dict[Unknown | None, int]
+# What an unknown is never below and never above: sums of fixed numbers, then a number.
+Limits = tuple[list[Polynomial], list[Polynomial]]
+
+
+class Digits(NamedTuple):
+    """What a difference comes to: sums of multiples of unknowns that are 0 (`zero`), and what is
+    left, between `low` and `high`; `apart`: there is none."""
+
+    zero: list[Digit]
+    rest: Terms
+    low: int
+    high: int
+    apart: bool
+
+
+@dataclass
 class TwoEnds:
     """Two groups; `is_fixed` tells the numbers that both have alike, `range_of` bounds an unknown
     of one group, `limits` are what iterations of loops in summary code are below."""
@@ -209,6 +237,12 @@ class TwoEnds:
     range_of: Callable[[Atom, AccessGroup], Interval]
     limits: Mapping[Atom, Form | None]
 
+    def __post_init__(self) -> None:
+        self._launch = joint_launch(self.a.launch, self.b.launch)
+        # Radix after radix asks for the same few numbers.
+        self.is_fixed, self._least = cache(self.is_fixed), cache(self._least_of)
+        self._limits = cache(self._limits_of)
+
     def constrain(self, dimension: int, found: Differences) -> list[Constraint] | None:
         """Add what is left of one dimension; what its digits say besides. None where a radix says
         nothing about it."""
@@ -218,37 +252,39 @@ class TwoEnds:
             return None
         # start of a - start of b: between minus the length of b and that of a.
         least, most = 1 - self.a.spans[dimension] - high, self.b.spans[dimension] - 1 - low
-        split = digits(terms, least, most, self._ends())
-        if split.apart:
-            found.constraints.append(Constraint((), 1, 1))
-            return []
-        if any(fixed for fixed, _ in split.rest):
+        split = self._digits(terms, least, most)
+        rest = self._rest(split, found)
+        if rest is None:
             return None
-        rest = {unknown: c for (_, unknown), c in split.rest.items()}
-        found.constraints.append(self._constraint(rest, split.low, split.high, found))
-        return [self._constraint(digit, 0, 0, found) for digit in split.zero]
+        found.constraints.append(rest)
+        return self._zeros(split, found)
 
     def of_equal(self, one: Form, other: Form, found: Differences) -> list[Constraint]:
         """What the digits of two forms say that are one number."""
-        terms = difference(one, other, self._ends())
+        terms = self._difference(one, other)
         if terms is None:
             return []
-        split = digits(terms, 0, 0, self._ends())
-        if split.apart:
-            return [Constraint((), 1, 1)]
-        known = [self._constraint(digit, 0, 0, found) for digit in split.zero]
-        if not any(fixed for fixed, _ in split.rest):
-            rest = {unknown: c for (_, unknown), c in split.rest.items()}
-            known.append(self._constraint(rest, split.low, split.high, found))
-        return known
+        split = self._digits(terms, 0, 0)
+        rest = self._rest(split, found)
+        return [*self._zeros(split, found), *([] if rest is None else [rest])]
 
-    def _constraint(
-        self, total: dict[Unknown | None, int], low: int, high: int, found: Differences
-    ) -> Constraint:
+    def _zeros(self, split: Digits, found: Differences) -> list[Constraint]:
+        return [self._constraint(digit, 0, 0, found) for digit in split.zero]
+
+    def _rest(self, split: Digits, found: Differences) -> Constraint | None:
+        """What is left beside digits; None where it has fixed numbers."""
+        if split.apart:
+            return Constraint((), 1, 1)
+        if any(fixed for fixed, _ in split.rest):
+            return None
+        rest = {unknown: c for (_, unknown), c in split.rest.items()}
+        return self._constraint(rest, split.low, split.high, found)
+
+    def _constraint(self, total: Digit, low: int, high: int, found: Differences) -> Constraint:
         """low <= total <= high"""
         factors = []
         for unknown, factor in total.items():
-            name = ONE if unknown is None else _name(unknown)
+            name = ONE if unknown is None else unknown.name
             found.bounds.setdefault(name, (1, 1) if unknown is None else self._range(unknown))
             factors.append((name, factor))
         return Constraint(tuple(factors), low, high)
@@ -265,28 +301,64 @@ class TwoEnds:
             return list(itertools.combinations_with_replacement(ours, 2))
         return list(itertools.product(ours, alone(self.b, threads)))
 
+    # The difference -----------------------------------------------------------------------
+
     def _terms(self, dimension: int) -> Terms | None:
         """The difference of both starts, if it has fixed numbers."""
-        launch = joint_launch(self.a.launch, self.b.launch)
         exact: dict[Atom, Form] = {
-            atom: Form(known.exact) for atom, known in launch.items() if known.exact is not None
+            atom: Form(known.exact)
+            for atom, known in self._launch.items()
+            if known.exact is not None
         }
         given = [group.shared[dimension] for group in (self.a, self.b)]
         starts = [substitute(start, exact, {}) for start in given] if exact else given
-        if starts == given and not _mentions(starts, self.is_fixed):
-            return None
-        return difference(starts[0], starts[1], self._ends())
+        if starts == given and starts[0] == starts[1]:
+            atoms = forms.atoms_of(starts[0])
+            if not any(self.is_fixed(atom) for atom in atoms if atom.kind == "symbol"):
+                return None
+        return self._difference(*starts)
 
-    def _ends(self) -> Ends:
-        launch = joint_launch(self.a.launch, self.b.launch)
+    def _difference(self, a: Form, b: Form) -> Terms | None:
+        """a - b; None where it is no sum of unknowns times fixed numbers."""
+        sides: list[dict[tuple[Product, Atom | None], int]] = []
+        for form in (a, b):
+            polynomial = expanded(form, self.is_fixed)
+            if polynomial is None:
+                return None
+            found: dict[tuple[Product, Atom | None], int] = {}
+            for product, coefficient in polynomial.items():
+                own = [atom for atom in product if not self.is_fixed(atom)]
+                if len(own) > 1:
+                    return None
+                fixed = tuple(atom for atom in product if self.is_fixed(atom))
+                found[fixed, own[0] if own else None] = coefficient
+            sides.append(found)
+        terms: Terms = {}
+        ours, theirs = sides
+        alike = {
+            atom
+            for atom in {atom for side in sides for _, atom in side}
+            if {k: c for k, c in ours.items() if k[1] == atom}
+            == {k: c for k, c in theirs.items() if k[1] == atom}
+        }
+        for end, side in enumerate(sides):
+            for (fixed, atom), coefficient in side.items():
+                signed = -coefficient if end else coefficient
+                if atom is None:
+                    terms[fixed, None] = terms.get((fixed, None), 0) + signed
+                elif atom not in alike:
+                    terms[fixed, Unknown(atom, end)] = signed
+                elif end == 0:
+                    terms[fixed, Unknown(atom, None)] = coefficient
+        return {key: coefficient for key, coefficient in terms.items() if coefficient}
 
-        def least(atom: Atom) -> int | None:
-            known = forms.bounds(forms.of_atom(atom), launch)[0]
-            # What runs has a grid and blocks of at least one.
-            return max(known or 0, 1) if is_of_launch(atom) else known
+    # What is known of its numbers ---------------------------------------------------------
 
-        # Radix after radix asks for the same few numbers.
-        return Ends(cache(self.is_fixed), cache(least), cache(self._limits))
+    def _least_of(self, atom: Atom) -> int | None:
+        """What a number that both ends have alike is at least."""
+        known = forms.bounds(forms.of_atom(atom), self._launch)[0]
+        # What runs has a grid and blocks of at least one.
+        return max(known or 0, 1) if is_of_launch(atom) else known
 
     def _range(self, unknown: Unknown) -> Interval:
         if unknown.end is not None:
@@ -295,18 +367,15 @@ class TwoEnds:
             self.range_of(unknown.atom, self.a), self.range_of(unknown.atom, self.b)
         )
 
-    def _limits(self, unknown: Unknown) -> tuple[list[Polynomial], list[Polynomial]]:
-        """What an unknown is never below and never above: sums of fixed numbers, then a number."""
+    def _limits_of(self, unknown: Unknown) -> Limits:
         if unknown.end is not None:
-            return self._limits_of(unknown.atom, (self.a, self.b)[unknown.end])
+            return self._limits_at(unknown.atom, (self.a, self.b)[unknown.end])
         (low, high), (other_low, other_high) = (
-            self._limits_of(unknown.atom, group) for group in (self.a, self.b)
+            self._limits_at(unknown.atom, group) for group in (self.a, self.b)
         )
         return _each_difference(low, other_high), _each_difference(high, other_low)
 
-    def _limits_of(
-        self, atom: Atom, group: AccessGroup
-    ) -> tuple[list[Polynomial], list[Polynomial]]:
+    def _limits_at(self, atom: Atom, group: AccessGroup) -> Limits:
         lows: list[Polynomial] = []
         highs: list[Polynomial] = []
         below = self.limits.get(atom) or grid_size_of(atom)
@@ -317,29 +386,107 @@ class TwoEnds:
             if abs(sign) != 1:
                 continue
             rest = Form(0, forms.terms_of(sum_) - {(atom, sign)})
-            for number, bounded in ((known.low, lows), (known.high, highs)):
+            # rest + atom >= number, and rest - atom >= number.
+            ends = (lows, highs) if sign > 0 else (highs, lows)
+            for number, bounded in zip(known.ends, ends, strict=True):
                 if number is not None:
-                    # rest + atom >= number, and rest - atom >= number.
-                    mine = bounded if sign > 0 else (highs if bounded is lows else lows)
-                    self._add_limit(mine, rest, -sign, sign * number)
-        low, high = self.range_of(atom, group)
-        for number, bounded in ((low, lows), (high, highs)):
+                    self._add_limit(bounded, rest, -sign, sign * number)
+        for number, bounded in zip(self.range_of(atom, group), (lows, highs), strict=True):
             if number is not None:
-                bounded.append({(): number} if number else {})
+                bounded.append(_of_number(number))
         return lows, highs
 
     def _add_limit(self, limits: list[Polynomial], form: Form, factor: int, number: int) -> None:
         """factor * form + number, if all numbers in it are fixed."""
         polynomial = expanded(form)
         if polynomial is not None and all(self.is_fixed(a) for p in polynomial for a in p):
-            limits.append(plus({(): number} if number else {}, polynomial, factor))
+            limits.append(plus(_of_number(number), polynomial, factor))
 
+    # Its digits ---------------------------------------------------------------------------
 
-def _name(unknown: Unknown) -> Atom:
-    """The atom that stands for an unknown among differences."""
-    if unknown.end is None:
-        return unknown.atom
-    return at_end(unknown.end, unknown.atom)
+    def _digits(self, terms: Terms, low: int, high: int) -> Digits:
+        """Take one radix after the other from low <= terms <= high."""
+        zero: list[Digit] = []
+        while True:
+            if self._is_outside(terms, low, high):
+                return Digits(zero, terms, low, high, apart=True)
+            for radix in _radices(terms):
+                found = _split(terms, radix)
+                digit = None if found is None else self._digit(found[1], low, high, radix)
+                if found is not None and digit is not None:
+                    above, terms = found
+                    if digit:
+                        above = {**above, None: above.get(None, 0) - digit}
+                    zero.append(above)
+                    low, high = (end - digit * radix[1] for end in (low, high))
+                    break
+            else:
+                return Digits(zero, terms, low, high, apart=False)
+
+    def _digit(self, rest: Terms, low: int, high: int, radix: tuple[Product, int]) -> int | None:
+        """The one number Q with low <= radix * Q + rest <= high, None where several are possible.
+
+        0 where radix * Q is less than the radix; of a constant radix the only multiple in reach:
+
+            3 <= 2 Q + (b - b') <= 3, b and b' below 2        2 <= 2 Q <= 4 is no single one
+            2 <= 2 Q + (b - b') <= 2                           1 <= 2 Q <= 3, so Q = 1
+        """
+        mosts, leasts = self._bounds(rest, up=True), self._bounds(rest, up=False)
+        size: Polynomial = {radix[0]: radix[1]}
+        # radix * Q = difference - S lies between low - most and high - least.
+        if any(
+            self._is_positive(plus(plus(size, {(): high}, -1), least)) for least in leasts
+        ) and any(self._is_positive(plus(plus(size, {(): low}), most, -1)) for most in mosts):
+            return 0
+        most, least = (
+            [bound.get((), 0) for bound in bounds if set(bound) <= {()}]
+            for bounds in (mosts, leasts)
+        )
+        if radix[0] or not most or not least:
+            return None
+        first, last = -((min(most) - low) // radix[1]), (high - max(least)) // radix[1]
+        return first if first == last else None
+
+    def _is_outside(self, terms: Terms, low: int, high: int) -> bool:
+        mosts, leasts = self._bounds(terms, up=True), self._bounds(terms, up=False)
+        return any(self._is_positive(plus({(): low}, most, -1)) for most in mosts) or any(
+            self._is_positive(plus(least, {(): high}, -1)) for least in leasts
+        )
+
+    def _bounds(self, terms: Terms, *, up: bool) -> list[Polynomial]:
+        """Polynomials of fixed numbers that the terms are never above (below): with the first bound
+        of each unknown, and with the last."""
+        found = []
+        for place in (0, -1):
+            total: Polynomial | None = {}
+            for (fixed, unknown), coefficient in terms.items():
+                bound: Polynomial = {(): 1}
+                if unknown is not None:
+                    leasts = [self._least(atom) for atom in fixed]
+                    lows, highs = self._limits(unknown)
+                    known = highs if up == (coefficient > 0) else lows
+                    if not known or any(least is None or least < 0 for least in leasts):
+                        total = None
+                        break
+                    bound = known[place]
+                total = plus(total or {}, times({fixed: 1}, bound), coefficient)
+            if total is not None and total not in found:
+                found.append(total)
+        return found
+
+    def _is_positive(self, polynomial: Polynomial) -> bool:
+        """Whether the polynomial is above 0: with every number written as its least value and what
+        it is more, no coefficient is negative."""
+        total: Polynomial = {}
+        for product, coefficient in polynomial.items():
+            moved: Polynomial = {(): coefficient}
+            for atom in product:
+                least = self._least(atom)
+                if least is None:
+                    return False
+                moved = times(moved, {(atom,): 1, (): least} if least else {(atom,): 1})
+            total = plus(total, moved)
+        return total.get((), 0) > 0 and all(coefficient >= 0 for coefficient in total.values())
 
 
 def _each_difference(a: list[Polynomial], b: list[Polynomial]) -> list[Polynomial]:
@@ -348,61 +495,25 @@ def _each_difference(a: list[Polynomial], b: list[Polynomial]) -> list[Polynomia
     return [plus(a[0], b[0], -1), plus(a[-1], b[-1], -1)]
 
 
-def _mentions(starts: list[Form], is_fixed: Callable[[Atom], bool]) -> bool:
-    return (
-        any(
-            is_fixed(atom)
-            for start in starts
-            for atom in forms.atoms_of(start)
-            if atom.kind == "symbol"
-        )
-        or starts[0] != starts[1]
-    )
-
-
-# A product of atoms, sorted; () is 1.
-Product = tuple[Atom, ...]
-# Coefficients of products: a polynomial.
-Polynomial = dict[Product, int]
-# Products longer than this are not taken apart.
-LONGEST_PRODUCT = 6
-
-
-class Unknown(NamedTuple):
-    """An unknown of the difference: a number of one end (0 or 1), or what both ends differ by
-    (end None)."""
-
-    atom: Atom
-    end: int | None
-
-
-@dataclass(frozen=True)
-class Ends:
-    """What is known of the numbers of two accesses: `is_fixed` tells those that both have alike;
-    `least` is what such a number is at least; `limits` bound an unknown of one end, by a number
-    or by a polynomial of fixed numbers."""
-
-    is_fixed: Callable[[Atom], bool]
-    least: Callable[[Atom], int | None]
-    limits: Callable[[Unknown], tuple[list[Polynomial], list[Polynomial]]]
+def _of_number(number: int) -> Polynomial:
+    return {(): number} if number else {}
 
 
 def expanded(form: Form, is_fixed: Callable[[Atom], bool] = lambda atom: True) -> Polynomial | None:
     """The form with its products multiplied out; None if they are too long. A product of unknowns alone is one
     unknown."""
-    total: Polynomial = {(): form.constant} if form.constant else {}
+    total = _of_number(form.constant)
     for atom, coefficient in form.terms:
+        product: Polynomial = {(atom,): 1}
         name, arguments = forms.operator_of(atom)
         if name == "mul":
             factors = [expanded(argument, is_fixed) for argument in arguments]
             if None in factors:
                 return None
-            product: Polynomial | None = times(*(f for f in factors if f is not None))
-            if not any(is_fixed(a) for p in product or () for a in p):
-                product = {(atom,): 1}
-        else:
-            product = {(atom,): 1}
-        if product is None or any(len(p) > LONGEST_PRODUCT for p in product):
+            made = times(*(f for f in factors if f is not None))
+            if any(is_fixed(a) for p in made for a in p):
+                product = made
+        if any(len(p) > LONGEST_PRODUCT for p in product):
             return None
         total = plus(total, product, coefficient)
     return total
@@ -427,76 +538,6 @@ def times(a: Polynomial, b: Polynomial) -> Polynomial:
     return {product: coefficient for product, coefficient in total.items() if coefficient}
 
 
-# A difference: for each product of fixed numbers, multiples of unknowns (None: of 1).
-Terms = dict[tuple[Product, Unknown | None], int]
-
-
-def difference(a: Form, b: Form, ends: Ends) -> Terms | None:
-    """a - b; None where it is no sum of unknowns times fixed numbers."""
-    sides: list[dict[tuple[Product, Atom | None], int]] = []
-    for form in (a, b):
-        polynomial = expanded(form, ends.is_fixed)
-        if polynomial is None:
-            return None
-        found: dict[tuple[Product, Atom | None], int] = {}
-        for product, coefficient in polynomial.items():
-            own = [atom for atom in product if not ends.is_fixed(atom)]
-            if len(own) > 1:
-                return None
-            fixed = tuple(atom for atom in product if ends.is_fixed(atom))
-            found[fixed, own[0] if own else None] = coefficient
-        sides.append(found)
-    terms: Terms = {}
-    ours, theirs = sides
-    alike = {
-        atom
-        for atom in {atom for side in sides for _, atom in side}
-        if {k: c for k, c in ours.items() if k[1] == atom}
-        == {k: c for k, c in theirs.items() if k[1] == atom}
-    }
-    for end, side in enumerate(sides):
-        for (fixed, atom), coefficient in side.items():
-            if atom is None:
-                key = (fixed, None)
-                terms[key] = terms.get(key, 0) + (-coefficient if end else coefficient)
-            elif atom not in alike:
-                terms[fixed, Unknown(atom, end)] = -coefficient if end else coefficient
-            elif end == 0:
-                terms[fixed, Unknown(atom, None)] = coefficient
-    return {key: coefficient for key, coefficient in terms.items() if coefficient}
-
-
-class Digits(NamedTuple):
-    """What a difference comes to: sums of multiples of unknowns that are 0 (`zero`), and what is
-    left, between `low` and `high`; `apart`: there is none."""
-
-    zero: list[dict[Unknown | None, int]]
-    rest: Terms
-    low: int
-    high: int
-    apart: bool
-
-
-def digits(terms: Terms, low: int, high: int, ends: Ends) -> Digits:
-    """Take one radix after the other from low <= terms <= high."""
-    zero: list[dict[Unknown | None, int]] = []
-    while True:
-        if _is_outside(terms, low, high, ends):
-            return Digits(zero, terms, low, high, apart=True)
-        for radix in _radices(terms):
-            found = _split(terms, radix)
-            digit = None if found is None else _digit(found[1], low, high, radix, ends)
-            if found is not None and digit is not None:
-                above, terms = found
-                if digit:
-                    above = {**above, None: above.get(None, 0) - digit}
-                zero.append(above)
-                low, high = (end - digit * radix[1] for end in (low, high))
-                break
-        else:
-            return Digits(zero, terms, low, high, apart=False)
-
-
 def _radices(terms: Terms) -> list[tuple[Product, int]]:
     """Radices to try, the largest first."""
     found = set()
@@ -506,9 +547,7 @@ def _radices(terms: Terms) -> list[tuple[Product, int]]:
     return sorted(found, key=lambda radix: (len(radix[0]), radix[1], repr(radix)), reverse=True)
 
 
-def _split(
-    terms: Terms, radix: tuple[Product, int]
-) -> tuple[dict[Unknown | None, int], Terms] | None:
+def _split(terms: Terms, radix: tuple[Product, int]) -> tuple[Digit, Terms] | None:
     """Q and S of radix * Q + S: what is a multiple of the radix, and the rest."""
     product, factor = radix
     high, rest = {}, {}
@@ -518,84 +557,3 @@ def _split(
         else:
             rest[fixed, unknown] = coefficient
     return (high, rest) if rest or product or factor > 1 else None
-
-
-def _digit(rest: Terms, low: int, high: int, radix: tuple[Product, int], ends: Ends) -> int | None:
-    """The one number Q with low <= radix * Q + rest <= high, None where several are possible.
-
-    0 where radix * Q is less than the radix; of a constant radix the only multiple in reach:
-
-        3 <= 2 Q + (b - b') <= 3, b and b' below 2        2 <= 2 Q <= 4 is no single one
-        2 <= 2 Q + (b - b') <= 2                           1 <= 2 Q <= 3, so Q = 1
-    """
-    if _is_below(rest, low, high, radix, ends):
-        return 0
-    if radix[0]:
-        return None
-    (most, least) = (
-        [bound.get((), 0) for bound in _bounds(rest, ends, up=up) if set(bound) <= {()}]
-        for up in (True, False)
-    )
-    if not most or not least:
-        return None
-    first, last = -((min(most) - low) // radix[1]), (high - max(least)) // radix[1]
-    return first if first == last else None
-
-
-def _is_below(terms: Terms, low: int, high: int, radix: tuple[Product, int], ends: Ends) -> bool:
-    """Whether |difference - terms| < radix for every difference between low and high."""
-    size: Polynomial = {radix[0]: radix[1]}
-    mosts, leasts = _bounds(terms, ends, up=True), _bounds(terms, ends, up=False)
-    # radix * Q = difference - S lies between low - most and high - least.
-    above = any(_is_positive(plus(plus(size, {(): high}, -1), least), ends) for least in leasts)
-    return above and any(
-        _is_positive(plus(plus(size, {(): low}), most, -1), ends) for most in mosts
-    )
-
-
-def _is_outside(terms: Terms, low: int, high: int, ends: Ends) -> bool:
-    return any(
-        _is_positive(plus({(): low}, most, -1), ends) for most in _bounds(terms, ends, up=True)
-    ) or any(
-        _is_positive(plus(least, {(): high}, -1), ends) for least in _bounds(terms, ends, up=False)
-    )
-
-
-def _bounds(terms: Terms, ends: Ends, *, up: bool) -> list[Polynomial]:
-    """Polynomials of fixed numbers that the terms are never above (below): with the first bound
-    of each unknown, and with the last."""
-    found = []
-    for place in (0, -1):
-        total: Polynomial | None = {}
-        for (fixed, unknown), coefficient in terms.items():
-            bound: Polynomial = {(): 1}
-            if unknown is not None:
-                leasts = [ends.least(atom) for atom in fixed]
-                if any(least is None or least < 0 for least in leasts):
-                    total = None
-                    break
-                lows, highs = ends.limits(unknown)
-                known = highs if up == (coefficient > 0) else lows
-                if not known:
-                    total = None
-                    break
-                bound = known[place]
-            total = plus(total or {}, times({fixed: 1}, bound), coefficient)
-        if total is not None and total not in found:
-            found.append(total)
-    return found
-
-
-def _is_positive(polynomial: Polynomial, ends: Ends) -> bool:
-    """Whether the polynomial is above 0: with every number written as its least value and what
-    it is more, no coefficient is negative."""
-    total: Polynomial = {}
-    for product, coefficient in polynomial.items():
-        moved: Polynomial = {(): coefficient}
-        for atom in product:
-            least = ends.least(atom)
-            if least is None:
-                return False
-            moved = times(moved, {(atom,): 1, (): least} if least else {(atom,): 1})
-        total = plus(total, moved)
-    return total.get((), 0) > 0 and all(coefficient >= 0 for coefficient in total.values())
