@@ -43,7 +43,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import bytes_of_global, is_pointer, may_alias
-from mlir_async_pipe.facts.values.sums import scaled, subtract, without
+from mlir_async_pipe.facts.values.sums import Interval, added, scaled, subtract, without
 from mlir_async_pipe.facts.values.thread_numbers import Points, guards_of, linear_thread
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary import VIEW_OPS, row_of
@@ -166,10 +166,10 @@ class LoopIndex:
     def _footprint(self, region: CoveredRegion) -> np.ndarray | None:
         """The elements of an access that are the same in every iteration, None if not known."""
         size, shape = self.arithmetic.block_size, static_shape(region)
-        if size is None or region.root is None or region.root.space != "workgroup":
+        if size is None or shape is None or region.root is None or region.root.space != "workgroup":
             return None
         try:
-            return None if shape is None else footprint(region, shape, size)
+            return footprint(region, shape, size)
         except OutOfBounds:
             return None
 
@@ -182,24 +182,19 @@ class LoopIndex:
         factor = a.coefficient(self.induction)
         if factor != b.coefficient(self.induction):
             return EVERY
-        low, high = self._difference(
+        apart = self._difference(
             without(a, self.induction), without(b, self.induction), same_thread
         )
-        if factor == 0 and low == high == 0:
+        if factor == 0 and apart == (0, 0):
             return ALWAYS
-        low = None if low is None else low - (extent_b - 1)
-        high = None if high is None else high + (extent_a - 1)
+        low, high = added(apart, (1 - extent_b, extent_a - 1))
         if factor == 0:
             # The iteration number does not occur: either never, or at every distance.
             if (low is not None and low > 0) or (high is not None and high < 0):
                 return None
             return EVERY
         if factor < 0:
-            factor, low, high = (
-                -factor,
-                None if high is None else -high,
-                None if low is None else -low,
-            )
+            factor, (low, high) = -factor, scaled((low, high), -1)
         if high is not None and high < 0:
             return None
         # An unknown positive step is at least 1, so d is at most hi / coefficient.
@@ -207,10 +202,7 @@ class LoopIndex:
         last = None if high is None else high // stride
         first = 0
         if low is not None and low > 0:
-            if self.step is None:
-                first = 1
-            else:
-                first = -(-low // stride)
+            first = 1 if self.step is None else -(-low // stride)
         if last is not None and first > last:
             return None
         if last is None and first == 0:
@@ -246,28 +238,22 @@ class LoopIndex:
         ((symbol, factor),) = form.terms
         return self.arithmetic.remainder(symbol) if factor == 1 else None
 
-    def _difference(self, a: Linear, b: Linear, same_thread: bool) -> tuple[int | None, int | None]:
+    def _difference(self, a: Linear, b: Linear, same_thread: bool) -> Interval:
         """The range of a - b, where symbols that are the same at both ends cancel."""
-        low: int | None = a.constant - b.constant
-        high: int | None = a.constant - b.constant
+        found: Interval = (a.constant - b.constant,) * 2
         ours, theirs = dict(a.terms), dict(b.terms)
         for symbol in ours | theirs:
             ca, cb = ours.get(symbol, 0), theirs.get(symbol, 0)
             factors = (ca - cb,) if self._same(symbol, same_thread) else (ca, -cb)
-            if not any(factors):
-                continue
-            interval = self.arithmetic.value_range(symbol)
-            for part_low, part_high in (scaled(interval, factor) for factor in factors):
-                low = None if low is None or part_low is None else low + part_low
-                high = None if high is None or part_high is None else high + part_high
-        return low, high
+            for factor in factors if any(factors) else ():
+                found = added(found, scaled(self.arithmetic.value_range(symbol), factor))
+        return found
 
     def is_outside(self, value: Value) -> bool:
         """Whether a value is defined outside the loop (the same in every iteration)."""
         op = source_op(value)
-        if op == self.loop and is_block_argument(value):
-            return False
-        return self.loop not in list(ancestors(op))
+        is_argument = op == self.loop and is_block_argument(value)
+        return not is_argument and self.loop not in list(ancestors(op))
 
     def varies(self, value: Value) -> bool:
         """Whether a value may differ between threads or between iterations of the loop.
@@ -313,11 +299,8 @@ class LoopIndex:
 
 def subscripts_equal(a: CoveredRegion, b: CoveredRegion) -> bool:
     """Whether both accesses of one thread and one iteration cover the same elements."""
-    if a.subscripts is None or b.subscripts is None or a.base != b.base:
-        return False
-    if a.extent != b.extent:
-        return False
-    return all(x == y for x, y in zip(a.subscripts, b.subscripts, strict=True))
+    same = a.subscripts is not None and a.base == b.base
+    return same and (a.subscripts, a.extent) == (b.subscripts, b.extent)
 
 
 # Which elements of a buffer an access covers, by enumerating threads and inner loops.
@@ -645,12 +628,8 @@ def _possible_sizes(regions: list[CoveredRegion], ids: set[LaunchId]) -> list[Si
     if len(axes) > 1:
         return []
     (axis,) = axes
-    return [_along(axis, threads) for threads in range(1, LARGEST_BLOCK + 1)]
-
-
-def _along(axis: int, threads: int) -> Size:
-    x, y, z = (threads if n == axis else 1 for n in range(3))
-    return x, y, z
+    sizes = ([n if a == axis else 1 for a in range(3)] for n in range(1, LARGEST_BLOCK + 1))
+    return [(x, y, z) for x, y, z in sizes]
 
 
 def _depends_on_lanes(regions: list[CoveredRegion], ids: set[LaunchId]) -> bool:

@@ -76,22 +76,21 @@ from mlir_async_pipe.vocabulary.memory_names import (
 
 
 @dataclass(frozen=True)
-class Unproven:
-    """The read for which no proof was found; `open_block`: the size of the block, which is not
-    known, decides what its threads read and write together."""
+class Obstacle:
+    """Why a buffer cannot have versions: a read for which no proof was found, so that it may see another iteration's value,
+    or (`outside`) one outside of the loop that may see what is not in slot 0. `open_block`: the size of the block, which
+    is not known, decides what its threads read and write together."""
 
-    read: CoveredRegion
+    op: Operation
+    outside: bool = False
     open_block: bool = False
 
 
 def unproven_read(
     root: Root, regions: list[CoveredRegion], block: Size | None, *, written_elsewhere: bool
-) -> Unproven | None:
-    """None if the buffer is privatisable, else the first read that is not shown covered.
-
-    `regions` are all accesses of the loop body to this root, in textual order;
-    `written_elsewhere` says that code outside the loop writes it too.
-    """
+) -> Obstacle | None:
+    """None if the buffer is privatisable, else the first read that is not shown covered. `regions` are all accesses of the
+    loop body to this root, in textual order; `written_elsewhere`: code outside the loop writes it too."""
     if declared_private(root):
         return None
     return uncovered_read(root, regions, block, written_elsewhere=written_elsewhere)
@@ -99,12 +98,12 @@ def unproven_read(
 
 def uncovered_read(
     root: Root, regions: list[CoveredRegion], block: Size | None, *, written_elsewhere: bool
-) -> Unproven | None:
+) -> Obstacle | None:
     """The same of any ops that run in textual order, whatever the allocation declares."""
     # A flag, or a counter: other threads read and write it when they like.
     for region in regions:
         if region.order.strong:
-            return Unproven(region)
+            return Obstacle(region.op)
     for read in (r for r in regions if not r.writes):
         earlier = [w for w in regions if w.writes and w.position < read.position]
         if _written_by_its_reader(read, earlier):
@@ -114,7 +113,8 @@ def uncovered_read(
         if not _covered(read, certain, later, block, written_elsewhere):
             touching = [read, *(w for w in later if w.base == read.base)]
             ids = launch_ids_of(touching)
-            return Unproven(read, block is None and any(known.differs for known in ids))
+            open_block = block is None and any(known.differs for known in ids)
+            return Obstacle(read.op, open_block=open_block)
     return None
 
 
@@ -346,7 +346,7 @@ def sees_own_block(root: Root, arithmetic: Arithmetic) -> Callable[[Operation], 
     return sees
 
 
-def _proof_in(above: Operation | None) -> Callable[..., Unproven | None]:
+def _proof_in(above: Operation | None) -> Callable[..., Obstacle | None]:
     """`async_pipe.private` vouches for the iterations of loops."""
     return unproven_read if above is not None and above.name == "scf.for" else uncovered_read
 
@@ -362,7 +362,7 @@ def _runs_again(loop: Operation) -> bool:
 
 
 def _reads_its_own(
-    ops: list[Operation], root: Root, arithmetic: Arithmetic, proof: Callable[..., Unproven | None]
+    ops: list[Operation], root: Root, arithmetic: Arithmetic, proof: Callable[..., Obstacle | None]
 ) -> bool:
     """Whether ops that run in this order read nothing of `root` that they did not write."""
     regions = [
@@ -419,17 +419,6 @@ def writes_the_same(regions: list[CoveredRegion], block: Size | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Obstacle:
-    """Why a buffer cannot have versions: a read that may see another iteration's value, or
-    (`outside`) one outside of the loop that may see what is not in slot 0. `open_block`: that
-    depends on the size of the block, which is not known."""
-
-    op: Operation
-    outside: bool
-    open_block: bool = False
-
-
-@dataclass(frozen=True)
 class Privatisation:
     """Which roots (by identity) may have a version an iteration, and what stands against the
     other owned ones. Of those in `seen_after` the last iteration's version has to lie in
@@ -458,7 +447,7 @@ def private_buffers(
         written = around.writes_outside(loop, key)
         missing = unproven_read(root, found, arithmetic.block_size, written_elsewhere=written)
         if missing is not None:
-            obstacles[key] = Obstacle(missing.read.op, outside=False, open_block=missing.open_block)
+            obstacles[key] = missing
             continue
         elsewhere = user_elsewhere(loop, root)
         if elsewhere is not None:

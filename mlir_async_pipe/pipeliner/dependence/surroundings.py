@@ -90,14 +90,17 @@ class _Touches:
 
     def any_between(self, start: int, end: int, *, writing: bool) -> bool:
         """Whether one stands at a place from `start` on before `end`; `writing`: that writes."""
-        places = self.writes if writing else self.places
-        return bisect_left(places, start) < bisect_left(places, end)
+        return _any_between(self.writes if writing else self.places, start, end)
 
     def any_outside(self, start: int, end: int, size: int, *, writing: bool) -> bool:
         """Whether one stands before the place `start`, or from `end` on before `size`."""
         return self.any_between(0, start, writing=writing) or self.any_between(
             end, size, writing=writing
         )
+
+
+def _any_between(places: list[int], start: int, end: int) -> bool:
+    return bisect_left(places, start) < bisect_left(places, end)
 
 
 @dataclass
@@ -182,39 +185,31 @@ class Surroundings:
         return [op for op in reads if not sees_nothing(op)] + unnamed + callers
 
     def conflicts_outside(
-        self, loop: Operation, root: Root, *, writes: bool, noalias_arguments: bool
+        self, loop: Operation, root: Root | None, *, writes: bool, noalias_arguments: bool
     ) -> tuple[set[Space], set[Space]]:
-        """The spaces of what may meet an access to `root` before and after the loop, with no
+        """The spaces of what may meet an access to `root`, or to any memory (None), before and after the loop, with no
         barrier of the loop's own block in between. Of two reads neither meets the other."""
         found, last, start, end, first = self._stretches(loop)
-        roots = {root.identity: root}
-        for identity, other in found.reachable.items():
-            if may_alias(root, other, assume_noalias_arguments=noalias_arguments):
-                roots[identity] = other
-        near = [(found.touches.get(identity, _Touches()), r) for identity, r in roots.items()]
+        near = [
+            touches
+            for identity, touches in found.touches.items()
+            if root is None
+            or identity == root.identity
+            or (
+                (other := found.reachable.get(identity)) is not None
+                and may_alias(root, other, assume_noalias_arguments=noalias_arguments)
+            )
+        ]
         return (
-            {r.space for t, r in near if t.any_between(last, start, writing=not writes)},
-            {r.space for t, r in near if t.any_between(end, first, writing=not writes)},
-        )
-
-    def spaces_outside(self, loop: Operation) -> tuple[set[Space], set[Space]]:
-        """The spaces of all that is touched before and after the loop, up to the next barrier."""
-        found, last, start, end, first = self._stretches(loop)
-        near = [(t, t.space) for t in found.touches.values()]
-        return (
-            {space for t, space in near if t.any_between(last, start, writing=False)},
-            {space for t, space in near if t.any_between(end, first, writing=False)},
+            {t.space for t in near if t.any_between(last, start, writing=not writes)},
+            {t.space for t in near if t.any_between(end, first, writing=not writes)},
         )
 
     def orders_outside(self, loop: Operation) -> tuple[bool, bool]:
         """Whether an op before and after the loop, up to the next barrier, orders memory for other
         threads."""
         found, last, start, end, first = self._stretches(loop)
-        places = found.orders
-        return (
-            bisect_left(places, last) < bisect_left(places, start),
-            bisect_left(places, end) < bisect_left(places, first),
-        )
+        return _any_between(found.orders, last, start), _any_between(found.orders, end, first)
 
     def _stretches(self, loop: Operation) -> tuple[_Function, int, int, int, int]:
         """The loop's function, the place after the last barrier of its block before it, its own, that of what
@@ -240,7 +235,10 @@ class Surroundings:
     def _span(self, loop: Operation) -> tuple[_Function, int, int]:
         """The loop's function, and the places of the loop and of what follows it."""
         if loop not in self._spans:
-            found = self._function(enclosing(loop, FUNCTION_OPS) or loop)
+            function = enclosing(loop, FUNCTION_OPS) or loop
+            if function not in self._functions:
+                self._functions[function] = _read(function)
+            found = self._functions[function]
             start = found.loops[loop]
             self._spans[loop] = found, start, start + len(list(walk(loop)))
         return self._spans[loop]
@@ -255,14 +253,7 @@ class Surroundings:
 
     def lanes(self, loop: Operation) -> int:
         """Lanes of a wave that runs the loop."""
-        if self._chip is not None:
-            return self._chip.lanes
-        return self._span(loop)[0].lanes
-
-    def _function(self, function: Operation) -> _Function:
-        if function not in self._functions:
-            self._functions[function] = _read(function)
-        return self._functions[function]
+        return self._span(loop)[0].lanes if self._chip is None else self._chip.lanes
 
 
 def _read(function: Operation) -> _Function:
@@ -376,7 +367,7 @@ def _by_copies(loop: Operation, around: Surroundings) -> OwnPipeline | None:
             if root.space == "global" or root.identity not in read:
                 continue
             before, _ = around.touches_outside(loop, root.identity)
-            copies = [touch for touch in before if _is_copy_ahead(touch)]
+            copies = [t for t in before if t.writes and _in_flight(t.op, _is_async(t.op))]
             reading = _loops_that_read(before, loop) if copies else set()
             ahead = (
                 touch
@@ -399,9 +390,8 @@ def _roots(memory: Value, loop: Operation) -> list[Root]:
     return [root_of(v) for v in list(loop.operands)[3:] if type_text(v.type).startswith("memref<")]
 
 
-def _is_copy_ahead(touch: RootAccess) -> bool:
-    asynchronous = any(access.asynchronous for access in accesses(touch.op))
-    return touch.writes and _in_flight(touch.op, asynchronous)
+def _is_async(op: Operation) -> bool:
+    return any(access.asynchronous for access in accesses(op))
 
 
 def _loops_that_read(before: list[RootAccess], loop: Operation) -> set[Operation]:

@@ -219,14 +219,15 @@ def _boundary(
         place = textual[region.top]
         leading, trailing = min(barriers) <= place, place <= max(barriers)
         own: set[Space] = {"global", "workgroup"} if region.root is None else {region.root.space}
-        if region.order.orders:
-            earlier, later = around.spaces_outside(loop)
-        elif region.root is None:
+        everything = region.order.orders
+        if region.root is None and not everything:
             continue
-        else:
-            earlier, later = around.conflicts_outside(
-                loop, region.root, writes=region.writes, noalias_arguments=noalias_arguments
-            )
+        earlier, later = around.conflicts_outside(
+            loop,
+            None if everything else region.root,
+            writes=everything or region.writes,
+            noalias_arguments=noalias_arguments,
+        )
         if leading and (earlier or ordered_before):
             before |= earlier | own
         if trailing and (later or ordered_after):

@@ -291,8 +291,8 @@ def _check_own(
     others = [region for region in regions if not is_tensor_store(region.op)]
     missing = unproven_read(buffer.root, others, block, written_elsewhere=False)
     if missing is not None:
-        why = f"'{missing.read.op.name}' may read what the tile of the other group wrote"
-        _refuse_tiles(buffer, why, missing.read.op, loop)
+        why = f"'{missing.op.name}' may read what the tile of the other group wrote"
+        _refuse_tiles(buffer, why, missing.op, loop)
     if stores:
         _check_stores(buffer, stores, [r for r in others if r.writes], around, loop)
 
