@@ -23,7 +23,7 @@ from mlir_async_pipe.checker.step_graph import is_integer
 from mlir_async_pipe.checker.thread_grid import is_about_threads
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
-from mlir_async_pipe.facts.values.ranges import fits
+from mlir_async_pipe.facts.values.linear import fits
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, Operator
 
 # Integers of a width as forms: which number stands for the bits, and what fits into them.
