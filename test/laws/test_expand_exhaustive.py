@@ -10,7 +10,7 @@ completion, and must equal the sequential result without a race.
     ASYNC_PIPE_LAST_STAGE=3     stages up to 3 (3.4 times as many)
     ASYNC_PIPE_SEED=7           another sample
 
-Covers: pipeliner/plan/make_plan.py, pipeliner/plan/legality.py, pipeliner/plan/sync_state.py, pipeliner/plan/barrier_pairs.py, pipeliner/plan/units.py, pipeliner/expand/write/write_loop.py, pipeliner/expand/write/sources.py
+Covers: pipeliner/plan/make_plan.py, pipeliner/plan/legality.py, pipeliner/plan/sync_state.py, pipeliner/plan/barrier_pairs.py, pipeliner/plan/units.py, pipeliner/expand/write/write_loop.py, pipeliner/expand/write/kernel_units.py
 """
 
 from __future__ import annotations

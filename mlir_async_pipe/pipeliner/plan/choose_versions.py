@@ -22,9 +22,8 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import (
     seen_writes,
     slot_bytes,
 )
-from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.legality import not_predicated
-from mlir_async_pipe.pipeliner.plan.sync_state import Need, uses_of
+from mlir_async_pipe.pipeliner.plan.sync_state import Group, Need, uses_of
 from mlir_async_pipe.pipeliner.plan.units import Units, is_physical
 from mlir_async_pipe.pipeliner.plan.version_rules import (
     BufferUse,

@@ -49,13 +49,13 @@ from mlir_async_pipe.pipeliner.plan.barrier_pairs import (
 )
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, check_versionable
 from mlir_async_pipe.pipeliner.plan.choose_versions import check_free_slots, plan_buffers
-from mlir_async_pipe.pipeliner.plan.form_groups import Group, form_groups
 from mlir_async_pipe.pipeliner.plan.legality import check_guardable, check_memory, check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import fit_into, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.sync_state import (
     END,
     ActiveStages,
     Before,
+    Group,
     History,
     Moment,
     Need,
@@ -64,6 +64,7 @@ from mlir_async_pipe.pipeliner.plan.sync_state import (
     Synchronisation,
     SyncState,
     empty_groups,
+    form_groups,
     needs_of,
     reuse_needs,
     uses_of,

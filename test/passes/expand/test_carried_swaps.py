@@ -1,6 +1,6 @@
 """Carried values that no statement makes: they swap places, or hand on the induction variable.
 
-Covers: pipeliner/expand/write/sources.py, pipeliner/plan/units.py
+Covers: pipeliner/expand/write/kernel_units.py, pipeliner/plan/units.py
 """
 
 from __future__ import annotations

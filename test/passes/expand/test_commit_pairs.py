@@ -10,7 +10,7 @@ import pytest
 from helpers.gemm_pairs import GemmPair, Loop
 from helpers.machine_programs import parse
 from mlir_async_pipe import check, pipeline
-from mlir_async_pipe.pipeliner.expand.write.sources import EarlierSlot
+from mlir_async_pipe.pipeliner.expand.write.kernel_units import EarlierSlot
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 MOODS = [("eager", "lockstep"), ("late", "forward"), ("late", "backward"), ("random", "random")]

@@ -1,7 +1,7 @@
 """Products of a loop of tensor copies in two stages: attention from the plain loop is proven, right, and equal to it; a
 wait that leaves one more, a slot that goes back too early, a fence less, and an iteration more or less are named.
 
-Covers: pipeliner/plan/ring_stages.py, pipeliner/plan/ring_plan.py, pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_loop.py, pipeliner/expand/write/integers.py, pipeliner/expand/write/sources.py, checker/phases/loop_iterations.py
+Covers: pipeliner/plan/ring_stages.py, pipeliner/plan/ring_plan.py, pipeliner/plan/ping_pong_plan.py, pipeliner/expand/write/write_ring.py, pipeliner/expand/write/write_loop.py, pipeliner/expand/write/integers.py, pipeliner/expand/write/kernel_units.py, checker/phases/loop_iterations.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Copies of several stages share the one FIFO of cp.async: right, and with the largest counts.
 
-Covers: pipeliner/plan/sync_state.py, pipeliner/plan/form_groups.py
+Covers: pipeliner/plan/sync_state.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where copies are issued, what that costs in versions, and what decides where nobody says it.
 
-Covers: pipeliner/schedule/issue_order.py, pipeliner/plan/make_plan.py, pipeliner/plan/form_groups.py,
+Covers: pipeliner/schedule/issue_order.py, pipeliner/plan/make_plan.py, pipeliner/plan/sync_state.py,
 vocabulary/products.py
 """
 

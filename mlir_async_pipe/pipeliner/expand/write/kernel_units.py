@@ -1,4 +1,5 @@
-"""Turns the body into the kernel's units: the first edits, after everything is decided.
+"""Turns the body into the kernel's units, the first edits after everything is decided, and says where the values
+of these come from.
 
     load %a[%i] {async}                           "async_pipe.scope"() ({
     addf                                            load, addf, store %b[%slot, 0]
@@ -13,6 +14,7 @@ emitter writes new ones; barriers that are kept belong to the unit after them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -27,15 +29,18 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     erase,
     integer_attribute,
+    is_used,
     operations,
     set_integer,
     users,
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.values.ring import Ring
+from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer, move_accesses
-from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.make_plan import Plan
+from mlir_async_pipe.pipeliner.plan.sync_state import Group, PlannedWait
 from mlir_async_pipe.pipeliner.plan.units import Unit, physical_copy
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.async_ops import TOKEN_TYPE
@@ -269,3 +274,446 @@ def _is_dead(unit: KernelUnit) -> bool:
         and all(op.name == "memref.get_global" for op in unit.ops)
         and not any(users(result) for op in unit.ops for result in op.results)
     )
+
+
+# Where the values of the kernel come from --------------------------------------------------------
+#
+# A value that is used `lag` steps after it was made travels in a shift register: `lag` iter_args
+# r_1 … r_lag of the kernel, of which r_n is the value of n steps ago. Slot counters and iter_args
+# that never meet a value of the body are recurrences, with registers of their own.
+
+
+@dataclass(frozen=True)
+class ValueSource:
+    """Where a used value comes from: made by a unit of the body, or the induction variable,
+    `distance` iterations earlier, through the iter_args `chain` (empty for a token that is
+    waited for later)."""
+
+    value: Value
+    chain: tuple[int, ...]
+    distance: int
+
+    @property
+    def line(self) -> ValueSource:
+        """The shift register that holds it: one for all distances, unless the iter_args on
+        between have initial values of their own."""
+        return self if self.chain or self.distance == 0 else ValueSource(self.value, (), 0)
+
+
+class Sources:
+    """The makers of all values of one loop, its recurrences, and how many registers each value
+    needs (`registers`: lag by shift register)."""
+
+    def __init__(self, plan: Plan, kernel: KernelUnits, integers: Integers) -> None:
+        self.kernel = kernel
+        self.integers = integers
+        self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
+        self.synchronisation = plan.synchronisation
+        self.counters = plan.counters
+        self.loop = plan.loop
+        self.block = plan.loop.regions[0].blocks[0]
+        self.induction, *self.arguments = self.block.arguments
+        self._numbers = {argument: number for number, argument in enumerate(self.arguments)}
+        self.last_stage = plan.last_stage
+        self.tiles = plan.tiles
+        self.epilogue_steps = plan.peeled_epilogue
+        self.initial = list(self.loop.operands)[3:]
+        *_, end = self.block.operations
+        self.yielded = list(end.operation.operands)
+        # The units that make each value of the body, by stage: several only of rematerialised ops.
+        self.makers: dict[Value, dict[int, KernelUnit]] = {}
+        for unit in kernel.units:
+            for template in unit.templates:
+                for result in template.results:
+                    self.makers.setdefault(result, {})[unit.stage] = unit
+        self.recurrences: dict[Value, Recurrence] = {}
+        self.registers: dict[ValueSource, int] = {}
+        self._known: dict[Value, ValueSource | Recurrence | None] = {}
+        self._collect_recurrences()
+        # Until now an iter_arg could still become a recurrence.
+        self._known.clear()
+        self.carried_induction = self._stage_of_carried_induction()
+        self._collect_registers()
+
+    def stage_of_maker(self, value: Value, user_stage: int) -> int:
+        """The stage of the unit that makes `value` for a user in `user_stage`; the stage that
+        carries the induction variable, which is there without a unit."""
+        if value == self.induction:
+            assert self.carried_induction is not None
+            return self.carried_induction
+        stages = self.makers[value]
+        return user_stage if user_stage in stages else next(iter(stages))
+
+    def of(self, value: Value) -> ValueSource | Recurrence | None:
+        """Where a used value comes from; None for the induction variable and the outside."""
+        if value not in self._known:
+            self._known[value] = self._find(value)
+        return self._known[value]
+
+    def is_known(self, value: Value) -> bool:
+        """Whether a value is the tile of a step, or says if that is the tile's last one: each step of a loop over tiles
+        knows it."""
+        return self.tiles is not None and value in (self.tiles.tile, self.tiles.ends)
+
+    def _find(self, value: Value) -> ValueSource | Recurrence | None:
+        if self.is_known(value):
+            return None
+        if value in self.makers:
+            return ValueSource(value, (), 0)
+        if value in self.recurrences:
+            return self.recurrences[value]
+        chain: list[int] = []
+        current = value
+        while current in self._numbers:
+            number = self._numbers[current]
+            if number in chain:
+                return None
+            chain.append(number)
+            current = self.yielded[number]
+        if not chain:
+            return None
+        made = current in self.makers or current == self.induction
+        return ValueSource(current, tuple(chain), len(chain)) if made else None
+
+    def before_first(self, source: ValueSource, iteration: int) -> Value:
+        """What stands for an iteration below 0: an initial value of the loop's own. A register
+        may reach further back than anybody looks."""
+        return self.initial[source.chain[max(source.distance + iteration, 0)]]
+
+    def lag(self, source: ValueSource, user_stage: int) -> int:
+        """How many kernel steps lie between the making of a value and its user."""
+        return user_stage + source.distance - self.stage_of_maker(source.value, user_stage)
+
+    def _uses(self) -> list[tuple[Value, int]]:
+        """Every (value, stage of the user) of the kernel's units."""
+        return [(value, unit.stage) for unit in self.kernel.units for value in unit.used]
+
+    def _collect_recurrences(self) -> None:
+        """Slot counters, and iter_args that never meet a value of the body."""
+        uses = self._uses()
+        for versions, placeholder in self.kernel.slots.items():
+            stages = {stage for value, stage in uses if value == placeholder}
+            if stages:
+                self.recurrences[placeholder] = SlotRecurrence.over(
+                    versions, stages, self.integers, versions in self.ending_in_zero
+                )
+        for counter in self.counters:
+            # Who looks after the loop asks in the last stage.
+            stages = {stage for value, stage in uses if value == counter.slot} | {self.last_stage}
+            first_slot, first_phase = counter.start
+            slots = SlotRecurrence.over(counter.versions, stages, self.integers, start=first_slot)
+            self.recurrences[counter.slot] = slots
+            waiting = {stage for value, stage in uses if value == counter.phase}
+            phase = PhaseRecurrence(max(waiting, default=self.last_stage), slots, first_phase)
+            self.recurrences[counter.phase] = phase
+            # After steps that stand behind the kernel others ask for those of the next tile.
+            slots.has_results = phase.has_results = self.epilogue_steps > 0
+            if any(value == counter.earlier for value, _ in uses):
+                earlier = EarlierSlot(slots, counter.tiles, held=not self.last_stage)
+                self.recurrences[counter.earlier] = earlier
+        used = {value for value, _ in uses}
+        pending = [
+            argument
+            for argument, result in zip(self.arguments, self.loop.results, strict=True)
+            if (argument in used or is_used(result)) and self.of(argument) is None
+            if not self.is_known(argument)
+        ]
+        while pending:
+            argument = pending.pop()
+            if argument in self.recurrences:
+                continue
+            number = self._numbers[argument]
+            following = self.yielded[number]
+            stage = min((s for v, s in uses if v == argument), default=self.last_stage)
+            self.recurrences[argument] = ArgumentRecurrence(stage, number, self)
+            if following in self._numbers:
+                pending.append(following)
+        # Arguments that feed each other advance together, in the earliest of their stages.
+        own = [r for r in self.recurrences.values() if isinstance(r, ArgumentRecurrence)]
+        stage = min((r.stage for r in own), default=0)
+        for recurrence in own:
+            recurrence.stage = stage
+
+    def _stage_of_carried_induction(self) -> int | None:
+        """The earliest stage with a user of what iter_args make of the induction variable."""
+        users = self._uses() + [
+            (argument, self.last_stage)
+            for argument, result in zip(self.arguments, self.loop.results, strict=True)
+            if is_used(result)
+        ]
+        sources = [(self.of(value), stage) for value, stage in users if value in self._numbers]
+        return min(
+            (s for f, s in sources if isinstance(f, ValueSource) and f.value == self.induction),
+            default=None,
+        )
+
+    def _collect_registers(self) -> None:
+        for value, stage in self._uses():
+            self._need_register(self.of(value), stage, 0)
+        for wait, late in self.synchronisation.after_prologue():
+            self._need_register(self.token(wait), wait.stage, late)
+        for argument, result in zip(self.arguments, self.loop.results, strict=True):
+            if is_used(result):
+                # The result is the argument of one more iteration, read after the epilogue.
+                self._need_register(self.of(argument), self.last_stage, self.epilogue_steps)
+
+    def _need_register(self, source: Any, stage: int, late: int) -> None:
+        """`late`: how many steps after the kernel's end the earliest use stands."""
+        if isinstance(source, ValueSource):
+            lag = self.lag(source, stage) - late
+            self.registers[source.line] = max(self.registers.get(source.line, 0), lag)
+        elif source is not None:
+            source.need(source.lag(stage) - late)
+
+    def token(self, wait: PlannedWait) -> ValueSource:
+        return ValueSource(self.kernel.tokens[wait.group.number], (), wait.distance)
+
+
+# Recurrences ---------------------------------------------------------------------------------
+#
+# Values of the kernel that follow from their own last value: slot counters, and iter_args
+# that only swap places or take a value from outside.
+#
+# Each belongs to a stage: in a step it stands for that stage's iteration. Users in a later
+# stage see older values through registers, which are iter_args of the kernel too:
+#
+#     (current, r_1, r_2) --> (next(current), current, r_1)
+
+
+class Recurrence:
+    """A current value and `width - 1` older ones, bound anew in each part of the pipeline.
+
+    `has_results`: a result of the loop may ask for the value after the last step.
+    """
+
+    has_results = True
+
+    def __init__(self, stage: int) -> None:
+        self.stage = stage
+        self.registers = 0
+        self._held: list[Any] = []
+        self._following: list[Any] = []
+
+    @property
+    def width(self) -> int:
+        """How many iter_args the recurrence takes."""
+        return 1 + self.registers
+
+    def lag(self, stage: int) -> int:
+        """How many steps old the value is that a user in `stage` wants."""
+        return stage - self.stage
+
+    def need(self, lag: int) -> None:
+        """Keep values of at least `lag` steps ago."""
+        self.registers = max(self.registers, lag)
+
+    def at_iteration(self, iteration: int) -> Value:
+        """The value in an iteration whose number is known, for a user of that iteration."""
+        raise AssertionError("each kind of recurrence says this")
+
+    def following(self) -> Value:
+        raise AssertionError("each kind of recurrence says this")
+
+    def entries(self, last_stage: int) -> list[Value]:
+        """The values at the kernel's entry, step `last_stage`."""
+        now = last_stage - self.stage
+        return [self.at_iteration(now - n) for n in range(self.width)]
+
+    def bind(self, values: Sequence[Any]) -> None:
+        """Take over block arguments of the kernel, its results, or prepared values."""
+        self._held = list(values)
+
+    @property
+    def current(self) -> Value:
+        """The value of the recurrence's own stage in this step."""
+        return self._held[0]
+
+    def in_step(self, stage: int) -> Value:
+        """The value that a user in `stage` sees in this step."""
+        return self._held[self.lag(stage)]
+
+    def advanced(self) -> list[Value]:
+        """What the kernel yields: everything one step older."""
+        return [self.following(), *self._held[:-1]]
+
+    def prepare(self) -> None:
+        """Compute the next step's values without binding them (others may still ask).
+
+        After the kernel nothing is carried, so older values are kept, too: a result of the loop
+        asks in the last stage for what an early stage held before the epilogue."""
+        self._following = [self.following(), *self._held]
+
+    def commit(self) -> None:
+        self.bind(self._following)
+
+
+@dataclass(frozen=True)
+class NextSlot:
+    """The slot after another one, written where it is first used: the last epilogue steps
+    use fewer and fewer of them."""
+
+    before: Value | NextSlot
+    ring: Ring
+    integers: Integers
+
+    @cached_property
+    def value(self) -> Value:
+        return self.ring.next(_slot_value(self.before), self.integers)
+
+
+def _slot_value(slot: Value | NextSlot) -> Value:
+    return slot.value if isinstance(slot, NextSlot) else slot
+
+
+class SlotRecurrence(Recurrence):
+    """slot(k) = k mod V. It repeats, so lags count modulo V and may reach forward.
+
+    `ends_in_zero`: slot(k) = (k + 1 - trips) mod V instead, so that the last iteration has
+    slot 0, where readers outside of the loop look. `start`: that of the first iteration, if not 0."""
+
+    has_results = False
+
+    def __init__(
+        self, stage: int, ring: Ring, integers: Integers, ends_in_zero: bool, start: Value | None
+    ) -> None:
+        super().__init__(stage)
+        self.ring, self.integers = ring, integers
+        self.ends_in_zero, self.start = ends_in_zero, start
+
+    @staticmethod
+    def over(
+        versions: int,
+        stages: set[int],
+        integers: Integers,
+        ends_in_zero: bool = False,
+        start: Value | None = None,
+    ) -> SlotRecurrence:
+        """The counter whose stage needs the fewest registers for users in `stages`.
+
+        V = 3, stages 0 and 2: counting for stage 2, stage 0 wants (0 - 2) mod 3 = 1 step
+        ago: one register. Counting for stage 0 would take two."""
+        needed = {stage: max((user - stage) % versions for user in stages) for stage in stages}
+        best = min(sorted(stages), key=needed.__getitem__)
+        made = SlotRecurrence(best, Ring(versions), integers, ends_in_zero, start)
+        made.registers = needed[best]
+        return made
+
+    def lag(self, stage: int) -> int:
+        """Steps modulo the number of versions."""
+        return (stage - self.stage) % self.ring.slots
+
+    def need(self, lag: int) -> None:
+        """The registers were chosen with the stage."""
+
+    def at_iteration(self, iteration: int) -> Value:
+        """The slot of an iteration: a constant, unless it depends on the trip count."""
+        integers, tile = self.integers, iteration % self.ring.slots
+        if self.start is not None:
+            slot = self.start
+            for _ in range(tile):
+                slot = self.ring.next(slot, integers)
+            return slot
+        if not self.ends_in_zero:
+            return integers.constant(tile)
+        if integers.trip_count is not None:
+            return integers.constant((tile + 1 - integers.trip_count) % self.ring.slots)
+        return self.ring.before_last(tile, integers.trips_as_index(), integers)
+
+    def in_step(self, stage: int) -> Value:
+        """The slot of the iteration that `stage` runs in this step, where none has it made of others."""
+        lag = self.lag(stage)
+        if lag < self.width:
+            return _slot_value(self._held[lag])
+        return self.ring.at(-lag, {-n: slot for n, slot in enumerate(self._held)}, self.integers)
+
+    def following(self) -> Value:
+        """The next slot, back to 0 after the last."""
+        return self.ring.next(self.current, self.integers)
+
+    def prepare(self) -> None:
+        """As for any recurrence, but nothing is written before somebody asks for it."""
+        following = NextSlot(self.current, self.ring, self.integers)
+        self._following = [following, *self._held[:-1]]
+
+
+class EarlierSlot(Recurrence):
+    """The slot of so many tiles before an iteration's. Where nothing runs ahead, iter_args hold it, which
+    begin with any slot: nobody asks before there are as many tiles. Else those of the ring say it."""
+
+    has_results = False
+
+    def __init__(self, slots: SlotRecurrence, tiles: int, *, held: bool) -> None:
+        super().__init__(slots.stage)
+        self.slots = slots
+        self.tiles = tiles
+        self.held = tiles if held else 0
+
+    @property
+    def width(self) -> int:
+        return self.held
+
+    def entries(self, last_stage: int) -> list[Value]:
+        return [self.slots.at_iteration(0)] * self.held
+
+    def in_step(self, stage: int) -> Value:
+        return self._held[-1] if self.held else self.slots.in_step(stage + self.tiles)
+
+    def advanced(self) -> list[Value]:
+        return [self.slots.current, *self._held][: self.held]
+
+
+class PhaseRecurrence(Recurrence):
+    """The phase of an iteration's tile in a stage, which goes with the slot of a ring; in others it follows from both
+    slots."""
+
+    has_results = False
+
+    def __init__(self, stage: int, slots: SlotRecurrence, start: Value) -> None:
+        super().__init__(stage)
+        self.slots = slots
+        self.start = start
+
+    def at_iteration(self, iteration: int) -> Value:
+        """As many iterations after the first."""
+        phase = self.start
+        for earlier in range(iteration):
+            slot = self.slots.at_iteration(earlier)
+            _, phase = self.slots.ring.advance(slot, phase, self.slots.integers)
+        return phase
+
+    def in_step(self, stage: int) -> Value:
+        if stage == self.stage:
+            return self.current
+        slot, other = (self.slots.in_step(s) for s in (self.stage, stage))
+        ring = self.slots.ring
+        write = ring.later_phase if stage < self.stage else ring.earlier_phase
+        return write(self.current, slot, other, self.slots.integers)
+
+    def following(self) -> Value:
+        """The next phase, the other one where the slots begin anew."""
+        following = self.slots.in_step(self.stage - 1)
+        return self.slots.ring.next_phase(self.current, following, self.slots.integers)
+
+
+class ArgumentRecurrence(Recurrence):
+    """An iter_arg whose yields never lead to a value made in the body."""
+
+    def __init__(self, stage: int, number: int, sources: Sources) -> None:
+        super().__init__(stage)
+        self.number, self.sources = number, sources
+
+    def at_iteration(self, iteration: int) -> Value:
+        """Follow the yields from the initial values; a value from outside stays."""
+        sources, number = self.sources, self.number
+        for _ in range(iteration):
+            following = sources.yielded[number]
+            if following not in sources.arguments:
+                return following
+            number = sources.arguments.index(following)
+        return sources.initial[number]
+
+    def following(self) -> Value:
+        """What the yield forwards: another such argument's value, or one from outside."""
+        value = self.sources.yielded[self.number]
+        known = value in self.sources.arguments
+        return self.sources.recurrences[value].current if known else value

@@ -6,7 +6,7 @@
                                       for e in 1 .. S-1:   units of stage >= e,
                                                            iteration trips - 1 + e - stage
 
-Register r_n of the kernel holds a value of n steps ago (see `sources`). At the kernel's entry
+Register r_n of the kernel holds a value of n steps ago (see `kernel_units`). At the kernel's entry
 that is what prologue step S-1-n made, or, where that would be an iteration before the first,
 the loop's own initial value.
 
@@ -62,17 +62,18 @@ from mlir_async_pipe.pipeliner.expand.write.kernel_units import (
     GROUPED,
     KernelUnit,
     KernelUnits,
+    Recurrence,
+    Sources,
     Template,
+    ValueSource,
     build_kernel,
     queue_attribute,
     write_commit,
 )
-from mlir_async_pipe.pipeliner.expand.write.sources import Recurrence, Sources, ValueSource
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer
-from mlir_async_pipe.pipeliner.plan.form_groups import Group
 from mlir_async_pipe.pipeliner.plan.legality import SOURCE_ELEMENTS, zero_of
 from mlir_async_pipe.pipeliner.plan.make_plan import Plan, Tiles
-from mlir_async_pipe.pipeliner.plan.sync_state import ActiveStages, PlannedWait, StepSync
+from mlir_async_pipe.pipeliner.plan.sync_state import ActiveStages, Group, PlannedWait, StepSync
 from mlir_async_pipe.pipeliner.plan.units import is_physical
 from mlir_async_pipe.vocabulary import groups_of, use_of
 from mlir_async_pipe.vocabulary.barriers import write_fence

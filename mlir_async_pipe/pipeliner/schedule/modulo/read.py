@@ -34,7 +34,7 @@ from mlir_async_pipe.pipeliner.dependence.memory_dependences import Analysis
 from mlir_async_pipe.pipeliner.dependence.regions import by_root
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import threads_share_tiles
 from mlir_async_pipe.pipeliner.plan.choose_versions import meeting_pairs, slot_bytes
-from mlir_async_pipe.pipeliner.plan.form_groups import groups_of_input
+from mlir_async_pipe.pipeliner.plan.sync_state import groups_of_input
 from mlir_async_pipe.pipeliner.plan.units import (
     SchedulePlace,
     Unit,
