@@ -29,7 +29,9 @@ A pipeline with barriers is refused where not all threads of the block run the l
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, walk
@@ -87,7 +89,6 @@ def barrier_pairs(
     analysis: Analysis, units: Units, buffers: tuple[BufferPlan, ...], noalias_arguments: bool
 ) -> tuple[tuple[BarrierPair, ...], Boundary]:
     """The pairs inside the loop, and what is to be ordered with accesses outside of it."""
-    index, private = analysis.index, analysis.privatisation.private
     textual = {op: number for number, op in enumerate(units.body.ops)}
     barriers = [textual[op] for op in barriers_of(units.body)]
     if not barriers:
@@ -97,23 +98,20 @@ def barrier_pairs(
     versions = {b.root.identity: b.versions for b in buffers}
     ordering = {r.position for r in shared if r.order != UNORDERED}
     pairs: dict[BarrierPair, None] = {}
-    for a in shared:
-        for b in shared:
-            ordered = bool({a.position, b.position} & ordering) and are_ordered(a, b)
-            touch = (a.writes or b.writes) and not (a.is_fence or b.is_fence)
-            touch = touch and (a.root is None or b.root is None or threads_may_meet(a.root, b.root))
-            if not (touch or ordered):
-                continue
-            distances = (
-                _following(EVERY, first_distance(a, b))
-                if ordered
-                else _conflicts(a, b, units, index, private, versions)
-            )
-            for distance in distances:
-                if _separated(textual[a.top], textual[b.top], distance, barriers):
-                    pair = _pair(a, b, distance, units)
-                    if pair is not None:
-                        pairs[pair] = None
+    for a, b in product(shared, shared):
+        ordered = bool({a.position, b.position} & ordering) and are_ordered(a, b)
+        touch = (a.writes or b.writes) and not (a.is_fence or b.is_fence)
+        touch = touch and (a.root is None or b.root is None or threads_may_meet(a.root, b.root))
+        distances: list[int] = []
+        if ordered:
+            distances = _following(EVERY, first_distance(a, b))
+        elif touch:
+            distances = _conflicts(a, b, units, analysis, versions)
+        for distance in distances:
+            if _separated(textual[a.top], textual[b.top], distance, barriers):
+                pair = _pair(a, b, distance, units)
+                if pair is not None:
+                    pairs[pair] = None
     boundary = _boundary(units, visible, textual, barriers, analysis.around, noalias_arguments)
     return tuple(pairs), boundary
 
@@ -139,25 +137,22 @@ def _without_owned(regions: list[CoveredRegion], analysis: Analysis) -> list[Cov
 
 
 def _conflicts(
-    a: CoveredRegion,
-    b: CoveredRegion,
-    units: Units,
-    index: LoopIndex,
-    private: frozenset[Any],
-    versions: dict[Any, int],
+    a: CoveredRegion, b: CoveredRegion, units: Units, analysis: Analysis, versions: dict[Any, int]
 ) -> list[int]:
     """Iteration distances at which `b` may meet what `a` touched, from different threads."""
-    distances = index.distances(a, b, same_thread=False)
+    distances = analysis.index.distances(a, b, same_thread=False)
     if distances is None:
         return []
     first = first_distance(a, b)
-    if a.root is not None and a.root.identity in private:
-        # Inside one version only the same iteration meets; then the next ones that have the slot.
-        same = [0] if first == 0 and distances.smallest(0) == 0 else []
-        first_unit, second_unit = units.unit_of(a.top), units.unit_of(b.top)
-        reuse = reuses(_use(first_unit), _use(second_unit), versions[a.root.identity])
-        return [*same, *(d for d in reuse if d)]
-    return _following(distances, first)
+    if a.root is None or a.root.identity not in analysis.privatisation.private:
+        return _following(distances, first)
+    # Inside one version only the same iteration meets; then the next ones that have the slot.
+    same = [0] if first == 0 and distances.smallest(0) == 0 else []
+    x, w = (
+        BufferUse(unit.stage, unit.position, writes=True)
+        for unit in (units.unit_of(a.top), units.unit_of(b.top))
+    )
+    return [*same, *filter(None, reuses(x, w, versions[a.root.identity]))]
 
 
 def _following(distances: Distances, first: int) -> list[int]:
@@ -169,10 +164,6 @@ def _following(distances: Distances, first: int) -> list[int]:
         found.append(following)
         following = distances.smallest(following + 1)
     return found
-
-
-def _use(unit: Unit) -> BufferUse:
-    return BufferUse(unit.stage, unit.position, writes=True)
 
 
 def _separated(first: int, second: int, distance: int, barriers: list[int]) -> bool:
@@ -209,8 +200,7 @@ def _boundary(
 ) -> Boundary:
     """The accesses outside the loop that a barrier of the body ordered against its own."""
     loop = units.body.loop
-    before: set[Space] = set()
-    after: set[Space] = set()
+    before, after = set[Space](), set[Space]()
     repeated = _runs_again(loop) or any(
         above.name in LOOP_OPS or _runs_again(above) for above in ancestors(loop)
     )
@@ -256,54 +246,46 @@ def remark_input_races(
     for interval in _intervals(body, regions):
         for number, later in enumerate(interval):
             for earlier in interval[:number]:
+                met = None
                 if _may_race(earlier, later, index):
                     met = meeting_threads(earlier, later, index.induction, block)
-                    if met is not None:
-                        _remark(earlier, later, met, diagnostics)
-                        break
+                if met is None:
+                    continue
+                first, second = met
+                did, does = ("writes" if each.writes else "reads" for each in (earlier, later))
+                diagnostics.remark(
+                    f"thread {second} {does} what thread {first} {did} in the same iteration, and the "
+                    "input has no barrier between them; the pipeline has none either",
+                    code="input-race",
+                    at=later.op,
+                    notes=((f"thread {first} {did} it here", earlier.op),),
+                )
+                break
 
 
 def _intervals(body: Body, regions: list[CoveredRegion]) -> list[list[CoveredRegion]]:
     """The accesses of one iteration, cut at its barriers and at statements that hold one."""
-    interval_of = {}
-    number = 0
+    interval_of, number = {}, 0
     for op in body.ops:
-        held = [row for inner in walk(op) if (row := row_of(inner)) and row.barrier is not None]
-        number += bool(held)
+        holds = any(row_of(inner).barrier is not None for inner in walk(op))
+        number += holds
         interval_of[op] = number
-        number += bool(held)
-    intervals: dict[int, list[CoveredRegion]] = {}
+        number += holds
+    intervals: dict[int, list[CoveredRegion]] = defaultdict(list)
     for region in regions:
-        intervals.setdefault(interval_of[region.top], []).append(region)
+        intervals[interval_of[region.top]].append(region)
     return list(intervals.values())
 
 
 def _may_race(earlier: CoveredRegion, later: CoveredRegion, index: LoopIndex) -> bool:
     if earlier.top == later.top or not (earlier.writes or later.writes):
         return False
-    if earlier.root is None or later.root is None:
-        return False
-    if not threads_may_meet(earlier.root, later.root):
+    if earlier.root is None or later.root is None or not threads_may_meet(earlier.root, later.root):
         return False
     if all(r.access is not None and r.access.kind == "atomic" for r in (earlier, later)):
         return False
     distances = index.distances(earlier, later, same_thread=False)
     return distances is not None and distances.smallest(0) == 0
-
-
-def _remark(
-    earlier: CoveredRegion, later: CoveredRegion, threads: tuple[int, int], diagnostics: Diagnostics
-) -> None:
-    first, second = threads
-    did = "writes" if earlier.writes else "reads"
-    does = "writes" if later.writes else "reads"
-    diagnostics.remark(
-        f"thread {second} {does} what thread {first} {did} in the same iteration, and the input "
-        "has no barrier between them; the pipeline has none either",
-        code="input-race",
-        at=later.op,
-        notes=((f"thread {first} {did} it here", earlier.op),),
-    )
 
 
 @dataclass(frozen=True)
@@ -344,34 +326,31 @@ def _check_sides(
 ) -> None:
     """T(a, k) < T(barrier, k) < T(a, k + 1) for a before it, and
     T(barrier, k) <= T(b, k) < T(barrier, k + 1) for b after."""
-    time, following = _times(barrier.unit)
-    for top in earlier:
-        own, following_own = _times(units.unit_of(top))
-        if not own < time < following_own:
-            raise _moved_away(barrier, top, "before")
-    for top in after:
-        own, _ = _times(units.unit_of(top))
-        if not time <= own < following:
-            raise _moved_away(barrier, top, "after")
 
+    def time(unit: Unit, iteration: int = 0) -> tuple[int, int]:
+        return unit.stage + iteration, unit.position
 
-def _times(unit: Unit) -> tuple[tuple[int, int], tuple[int, int]]:
-    """T(unit, k) - k, and the same for the next iteration."""
-    return (unit.stage, unit.position), (unit.stage + 1, unit.position)
-
-
-def _moved_away(barrier: KeptBarrier, top: Operation, side: str) -> PipelineError:
-    return PipelineError(
-        f"cannot pipeline: '{barrier.op.name}' stands between accesses that cannot be analysed, "
-        f"and the schedule moves '{top.name}', which is {side} it, away from it",
-        code="opaque-barrier",
-        at=barrier.op,
-        notes=(
-            (f"nothing is known of the memory that this '{top.name}' touches", top),
-            ("the barrier runs before this statement and in its stage", barrier.unit.ops[0]),
-            ("give both sides of the barrier, and what stands between them, one stage", barrier.op),
-        ),
-    )
+    own = barrier.unit
+    for top in (*earlier, *after):
+        unit, side = units.unit_of(top), "before" if top in earlier else "after"
+        if side == "before" and time(unit) < time(own) < time(unit, 1):
+            continue
+        if side == "after" and time(own) <= time(unit) < time(own, 1):
+            continue
+        raise PipelineError(
+            f"cannot pipeline: '{barrier.op.name}' stands between accesses that cannot be analysed, "
+            f"and the schedule moves '{top.name}', which is {side} it, away from it",
+            code="opaque-barrier",
+            at=barrier.op,
+            notes=(
+                (f"nothing is known of the memory that this '{top.name}' touches", top),
+                ("the barrier runs before this statement and in its stage", own.ops[0]),
+                (
+                    "give both sides of the barrier, and what stands between them, one stage",
+                    barrier.op,
+                ),
+            ),
+        )
 
 
 def check_uniform(loop: Operation) -> None:

@@ -127,35 +127,27 @@ def _memory_error(
     obstacle = None if root is None else unproven.get(root.identity)
     if obstacle is not None and root is not None:
         return _version_error(obstacle, dependence, did, root)
-    may = "" if dependence.proven else "may "
-    code = "dependence-violated" if dependence.proven else "unproven-independence"
+    first, second, proven = dependence.source, dependence.target, dependence.proven
+    may = "" if proven else "may "
     notes: list[tuple[str, Any]] = [
-        (
-            f"the '{dependence.source.op.name}' that {may}{did[:-1] if may else did} it",
-            dependence.source.op,
-        )
+        (f"the '{first.op.name}' that {may}{did[:-1] if may else did} it", first.op)
     ]
-    for region in (dependence.source, dependence.target):
+    for region in (first, second):
         opaque = opaque_of(region.op) if region.opaque else None
         if opaque is not None:
             notes.append((f"'{region.op.name}' may touch any memory: {opaque.why}", region.op))
-    roots = [region.root for region in (dependence.source, dependence.target)]
-    given = {found.identity for found in roots if found is not None and found.kind in GIVEN}
-    if not dependence.proven and len(given) == 2:
-        notes.append((APART, dependence.target.op))
-    if not dependence.proven and dependence.distance > 0:
-        notes.append(
-            (
-                "assert `async_pipe.independent` on this loop if they never overlap",
-                source.ops[0].parent,
-            )
-        )
+    given = {r.root.identity for r in (first, second) if r.root and r.root.kind in GIVEN}
+    if not proven and len(given) == 2:
+        notes.append((APART, second.op))
+    if not proven and dependence.distance > 0:
+        asserted = "assert `async_pipe.independent` on this loop if they never overlap"
+        notes.append((asserted, source.ops[0].parent))
     return PipelineError(
-        f"cannot pipeline: '{dependence.target.op.name}' in stage {target.stage} "
-        f"{may}{does[:-1] if may else does} what '{dependence.source.op.name}' in stage "
+        f"cannot pipeline: '{second.op.name}' in stage {target.stage} "
+        f"{may}{does[:-1] if may else does} what '{first.op.name}' in stage "
         f"{source.stage} {did} {when}, and would run before it",
-        code=code,
-        at=dependence.target.op,
+        code="dependence-violated" if proven else "unproven-independence",
+        at=second.op,
         notes=tuple(notes),
     )
 
