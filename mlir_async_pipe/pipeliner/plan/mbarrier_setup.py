@@ -11,6 +11,7 @@ scf.for %tile = … {                                        carries slot and ph
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,16 +56,12 @@ class MbarrierSetup:
 
 
 def mbarrier_setups(
-    loop: Operation,
-    transactions: tuple[Transaction, ...],
-    completions: tuple[Completion, ...] = (),
-    beside: tuple[Operation, ...] = (),
+    loop: Operation, phases: list[Transaction | Completion], beside: tuple[Operation, ...]
 ) -> tuple[tuple[MbarrierSetup, ...], tuple[Operation, ...]]:
-    """The setup of each group, and the ops between them and the loop, outermost first. `beside` are
-    the other loops of tensor copies.
+    """The setup of each group, and the ops between them and the loop, outermost first. `phases` begin with a
+    transaction, `beside` are the other loops of tensor copies.
 
     Raises PipelineError (transaction-incomplete, mbarrier-shared, phase-not-carried)."""
-    phases: list[Transaction | Completion] = [*transactions, *completions]
     groups = dict.fromkeys(phase.barriers for phase in phases)
     setups = []
     for group in groups:
@@ -74,7 +71,7 @@ def mbarrier_setups(
             raise PipelineError(
                 "cannot pipeline: the mbarriers of these copies are not made in this function",
                 code="transaction-incomplete",
-                at=transactions[0].expect,
+                at=phases[0].ops[0],
                 advice="make them with nvgpu.mbarrier.create, and initialise them there",
             )
         parts = {op for phase in phases for op in phase.ops}
@@ -198,90 +195,115 @@ class Parity(NamedTuple):
             return self.root is other.root and self.flipped == other.flipped
         return self.root == other.root and self.flipped == other.flipped
 
-
-def undecided_phases(
-    loop: Operation,
-    transactions: tuple[Transaction, ...],
-    completions: tuple[Completion, ...],
-    outer: tuple[Operation, ...],
-    sharing: tuple[Operation, ...] = (),
-) -> tuple[Operation, ...]:
-    """The waits whose phases are not decided here; `outer` are the ops between mbarriers and loop,
-    `sharing` the other loops on the same mbarriers.
-
-    Raises PipelineError (input-phase) for one that is wrong."""
-    waits = [*(t.wait for t in transactions), *(c.wait for c in completions)]
-    return tuple(wait for wait in waits if not _is_right(loop, wait, outer, sharing))
+    def after(self, other: Parity) -> Parity:
+        """What this is if its root has another value."""
+        return Parity(other.root, other.flipped ^ self.flipped)
 
 
-def _is_right(
-    loop: Operation, wait: Operation, outer: tuple[Operation, ...], sharing: tuple[Operation, ...]
-) -> bool:
-    """Whether a wait asks for the phase of its tile; False if that is not known."""
-    phase = operand(wait, "phase")
-    assert phase is not None
-    asked, trips = _parity(phase), static_trip_count(loop)
-    several = trips is None or trips > 1
-    if asked.root is None:
-        if asked.flipped:
-            raise _wrong(wait, "that of the first tile has parity 0, and it asks for 1", loop)
-        if several:
-            raise _wrong(wait, "it is the same in each iteration", loop)
-        return not outer and not sharing
-    number = _carried_by(loop, asked.root)
-    if number is None:
-        return False
-    next_ = _parity(terminator(loop.regions[0].blocks[0]).operands[number])
-    if next_.root is None or next_.root != asked.root:
-        return False
-    if several and not next_.flipped:
-        raise _wrong(wait, "it is the same in each iteration", loop)
-    if any(other.block != loop.block for other in sharing):
-        return False
-    beside = _through_others(loop, wait, number, sharing)
-    if beside is None:
-        return False
-    current, start = beside
-    together = (loop, *sharing)
-    for above in reversed(outer):
-        if above.name == "scf.if":
-            found = _through_branch(above, current, start)
-        else:
-            found = _through_loop(together, wait, above, current, start)
-        if found is None:
+@dataclass(frozen=True)
+class InputPhases:
+    """The phases that the waits of a loop ask for; `outer` are the ops between mbarriers and loop, `sharing` the
+    other loops on the same mbarriers."""
+
+    loop: Operation
+    outer: tuple[Operation, ...]
+    sharing: tuple[Operation, ...]
+
+    def undecided(self, phases: Iterable[Transaction | Completion]) -> tuple[Operation, ...]:
+        """The waits whose phases are not decided here. Raises PipelineError (input-phase) for one that is wrong."""
+        return tuple(phase.wait for phase in phases if not self._is_right(phase.wait))
+
+    def _is_right(self, wait: Operation) -> bool:
+        """Whether a wait asks for the phase of its tile; False if that is not known."""
+        phase, loop = operand(wait, "phase"), self.loop
+        assert phase is not None
+        asked, trips = _parity(phase), static_trip_count(loop)
+        several = trips is None or trips > 1
+        if asked.root is None:
+            if asked.flipped:
+                raise _wrong(wait, "that of the first tile has parity 0, and it asks for 1", loop)
+            if several:
+                raise _wrong(wait, "it is the same in each iteration", loop)
+            return not self.outer and not self.sharing
+        number = _carried_by(loop, asked.root)
+        if number is None:
             return False
-        current, start = found
-    if start.root is not None:
-        return False
-    if start.flipped ^ asked.flipped:
-        raise _wrong(wait, "that of the first tile has parity 0, and it asks for 1", loop)
-    return True
+        next_ = _parity(terminator(loop.regions[0].blocks[0]).operands[number])
+        if next_.root is None or next_.root != asked.root:
+            return False
+        if several and not next_.flipped:
+            raise _wrong(wait, "it is the same in each iteration", loop)
+        if any(other.block != loop.block for other in self.sharing):
+            return False
+        found = self._through_others(wait, number)
+        for above in reversed(self.outer):
+            if found is not None and above.name == "scf.if":
+                found = self._through_branch(above, *found)
+            elif found is not None:
+                found = self._through_loop(wait, above, *found)
+        if found is None or found[1].root is not None:
+            return False
+        if found[1].flipped ^ asked.flipped:
+            raise _wrong(wait, "that of the first tile has parity 0, and it asks for 1", loop)
+        return True
 
+    # What the ops so far leave of the phase, and with what the first of them starts; None if that is not known.
 
-def _through_others(
-    loop: Operation, wait: Operation, number: int, sharing: tuple[Operation, ...]
-) -> tuple[Value, Parity] | None:
-    """What the last of the loops in a row leaves of the phase, and with what the first one starts."""
-    start, current = _parity(loop.operands[3 + number]), loop.results[number]
-    order = operations(loop.block)
-    place = order.index(loop)
-    for other in reversed([op for op in order[:place] if op in sharing]):
+    def _through_others(self, wait: Operation, number: int) -> tuple[Value, Parity] | None:
+        """Through the loops in a row."""
+        start, current = _parity(self.loop.operands[3 + number]), self.loop.results[number]
+        order = operations(self.loop.block)
+        place = order.index(self.loop)
+        for other in reversed([op for op in order[:place] if op in self.sharing]):
+            if start.root is None:
+                trips = static_trip_count(other)
+                if trips is None or trips % 2:
+                    raise _wrong(wait, "it starts again after another loop on its mbarrier", other)
+                continue
+            at = next((n for n, result in enumerate(other.results) if result == start.root), None)
+            if at is None or not _flips(other, at):
+                return None
+            start = start.after(_parity(other.operands[3 + at]))
+        for other in [op for op in order[place:] if op in self.sharing]:
+            for at, value in enumerate(list(other.operands)[3:]):
+                if _parity(value).same(Parity(current, 0)) and _flips(other, at):
+                    current = other.results[at]
+                    break
+        return current, start
+
+    def _through_branch(
+        self, branch: Operation, current: Value, start: Parity
+    ) -> tuple[Value, Parity] | None:
+        """The result of an scf.if that forwards what the loop leaves, and what it had where it does not run."""
         if start.root is None:
-            trips = static_trip_count(other)
-            if trips is None or trips % 2:
-                raise _wrong(wait, "it starts again after another loop on its mbarrier", other)
-            continue
-        at = next((n for n, result in enumerate(other.results) if result == start.root), None)
-        if at is None or not _flips(other, at):
+            return current, start
+        blocks = [region.blocks[0] for region in branch.regions if len(list(region.blocks))]
+        if len(blocks) != 2:
             return None
-        first = _parity(other.operands[3 + at])
-        start = Parity(first.root, first.flipped ^ start.flipped)
-    for other in [op for op in order[place:] if op in sharing]:
-        for at, value in enumerate(list(other.operands)[3:]):
-            if _parity(value).same(Parity(current, 0)) and _flips(other, at):
-                current = other.results[at]
-                break
-    return current, start
+        yielded = [[_parity(v) for v in terminator(block).operands] for block in blocks]
+        for result, pair in zip(branch.results, zip(*yielded, strict=True), strict=True):
+            if any(each.same(Parity(current, 0)) for each in pair) and any(map(start.same, pair)):
+                return result, start
+        return None
+
+    def _through_loop(
+        self, wait: Operation, above: Operation, current: Value, start: Parity
+    ) -> tuple[Value, Parity] | None:
+        """The result of a loop around that carries the phase."""
+        if start.root is None:
+            trips = [static_trip_count(loop) for loop in (self.loop, *self.sharing)]
+            if None in trips or sum(count or 0 for count in trips) % 2:
+                raise _wrong(
+                    wait, "it starts again with each iteration of the loop around it", above
+                )
+            return current, start
+        number = _carried_by(above, start.root)
+        if number is None:
+            return None
+        following = terminator(above.regions[0].blocks[0]).operands[number]
+        if not _parity(following).same(Parity(current, 0)):
+            return None
+        return above.results[number], start.after(_parity(above.operands[3 + number]))
 
 
 def _flips(loop: Operation, number: int) -> bool:
@@ -289,48 +311,6 @@ def _flips(loop: Operation, number: int) -> bool:
     block = loop.regions[0].blocks[0]
     own: Value = block.arguments[number + 1]
     return _parity(terminator(block).operands[number]).same(Parity(own, 1))
-
-
-def _through_branch(
-    branch: Operation, current: Value, start: Parity
-) -> tuple[Value, Parity] | None:
-    """The result of an scf.if that forwards what the loop leaves, and what it had where it does not
-    run."""
-    if start.root is None:
-        return current, start
-    blocks = [region.blocks[0] for region in branch.regions if len(list(region.blocks))]
-    if len(blocks) != 2:
-        return None
-    yielded = [[_parity(v) for v in terminator(block).operands] for block in blocks]
-    for result, pair in zip(branch.results, zip(*yielded, strict=True), strict=True):
-        if any(each.same(Parity(current, 0)) for each in pair) and any(map(start.same, pair)):
-            return result, start
-    return None
-
-
-def _through_loop(
-    together: tuple[Operation, ...],
-    wait: Operation,
-    above: Operation,
-    current: Value,
-    start: Parity,
-) -> tuple[Value, Parity] | None:
-    """The result of a loop around that carries the phase, and with what it starts; `together`: the
-    loops in it on the same mbarriers."""
-    if start.root is None:
-        trips = [static_trip_count(loop) for loop in together]
-        if None in trips or sum(count or 0 for count in trips) % 2:
-            raise _wrong(wait, "it starts again with each iteration of the loop around it", above)
-        return current, start
-    number = _carried_by(above, start.root)
-    if number is None:
-        return None
-    if not _parity(terminator(above.regions[0].blocks[0]).operands[number]).same(
-        Parity(current, 0)
-    ):
-        return None
-    first = _parity(above.operands[3 + number])
-    return above.results[number], Parity(first.root, first.flipped ^ start.flipped)
 
 
 def _carried_by(loop: Operation, value: Value) -> int | None:

@@ -42,10 +42,10 @@ from mlir_async_pipe.pipeliner.plan.barrier_pairs import check_uniform
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan, is_multicast, plan_cluster
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
+    InputPhases,
     MbarrierSetup,
     mbarrier_setups,
     shared,
-    undecided_phases,
 )
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, order_stages
@@ -266,9 +266,10 @@ def plan_ring(
     left = in_flight(products, annotations.in_flight, loop)
     asked = annotations.roles if roles == "auto" else roles
     apart = asked in names.APART
-    setups, outer = mbarrier_setups(loop, transactions, products.completions, beside)
+    phases = [*transactions, *products.completions]
+    setups, outer = mbarrier_setups(loop, phases, beside)
     sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
-    undecided = undecided_phases(loop, transactions, products.completions, outer, sharing)
+    undecided = InputPhases(loop, outer, sharing).undecided(phases)
     issue = issue_slice(body, transactions, around)
     cluster = None
     multicast = next((c for t in transactions for c in t.copies if is_multicast(c)), None)
