@@ -48,7 +48,7 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
     shared,
 )
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, order_stages
+from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, StageOrder
 from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     barriers_to_drop,
@@ -279,7 +279,7 @@ def plan_ring(
     by_others = "warps of their own" if apart else "blocks of a cluster" if cluster else ""
     ready = tuple(setup.meeting or setup.last_init for setup in setups)
     check_independent(loop, outer, ready, transactions, noalias_arguments, meetings, by_others)
-    buffers = ring_buffers(body, transactions, 1, sharing)
+    buffers = ring_buffers(body, transactions, sharing)
     check_uniform(loop)
     dropped = barriers_to_drop(body, buffers, copies_first or bool(by_others), meetings)
     plan = RingPlan(
@@ -337,8 +337,8 @@ def with_stages(plan: RingPlan, asked: Asked) -> RingPlan:
     )
     if why:
         raise bad_stages(f"products need one stage where {why}", plan.body)
-    stages = order_stages(plan.body, plan.transactions, plan.dropped, asked)
-    return replace(plan, stages=stages)
+    order = StageOrder(plan.body, plan.transactions, plan.dropped, asked)
+    return replace(plan, stages=order.run())
 
 
 def _places(body: Body, transactions: tuple[Transaction, ...]) -> RingPlaces:

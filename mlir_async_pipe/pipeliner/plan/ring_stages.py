@@ -89,15 +89,10 @@ def product_groups(body: Body) -> list[ProductGroup]:
     return found
 
 
-def order_stages(
-    body: Body, transactions: tuple[Transaction, ...], dropped: tuple[Operation, ...], asked: Asked
-) -> RingStages:
-    """Raises PipelineError (transaction-stages, dependence-violated)."""
-    return _Stages(body, transactions, dropped, asked).run()
+class StageOrder:
+    """Finds the order of a step. Ops by their numbers in the body's table, which `stage` has of all that is no copy.
 
-
-class _Stages:
-    """Ops by their numbers in the body's table, which `stage` has of all that is no copy."""
+    Raises PipelineError (transaction-stages, dependence-violated)."""
 
     def __init__(
         self,
@@ -109,7 +104,7 @@ class _Stages:
         self.body, self.table = body, body.table
         self.groups = product_groups(body)
         for group in self.groups:
-            places = [asked[op] for op in (body.ops[n] for n in group.ops) if op in asked]
+            places = [asked[op] for op in map(body.ops.__getitem__, group.ops) if op in asked]
             group.place = min(places, key=lambda place: place.order)
             if len({place.stage for place in places}) > 1:
                 _refuse("a group of products has several stages", body.ops[group.commit], body.loop)
@@ -175,11 +170,8 @@ class _Stages:
     def _choose_stages(self) -> None:
         """Of phases, of what computes, and of loads; what nobody needs has none."""
         table, stage, end = self.table, self.stage, len(self.body.ops)
-        impure = [
-            n
-            for n, op in enumerate(self.body.ops)
-            if n not in self.left_out and not only_computes(op)
-        ]
+        ops = enumerate(self.body.ops)
+        impure = [n for n, op in ops if n not in self.left_out and not only_computes(op)]
         addresses: set[int] = set()
         for number in sorted(reached((*impure, end), table.makers)):
             if number in stage or number in self.phases or number == end:
@@ -230,8 +222,7 @@ class _Stages:
             for n in earlier:
                 found[n].append(number)
 
-        def after(number: int) -> list[int]:
-            return found[number]
+        after = found.__getitem__
 
         def place(number: int) -> None:
             pending, active = [number], set[int]()

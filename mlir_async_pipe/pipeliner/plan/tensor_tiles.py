@@ -69,27 +69,23 @@ _KINDS = ("allocation", "attribution", "global", "dynamic")
 
 
 def ring_buffers(
-    body: Body,
-    transactions: tuple[Transaction, ...],
-    versions: int,
-    sharing: tuple[Operation, ...] = (),
+    body: Body, transactions: tuple[Transaction, ...], sharing: tuple[Operation, ...]
 ) -> tuple[BufferPlan, ...]:
-    """The buffers that the copies fill, with V versions each; `sharing` are the other loops of the
-    same ring.
+    """The buffers that the copies fill, with one version each; `sharing` are the other loops of the same ring.
 
     Raises PipelineError (buffer-not-versionable, not-privatisable, escapes)."""
     function = enclosing(body.loop, FUNCTION_OPS)
     assert function is not None
     copies = [copy for transaction in transactions for copy in transaction.copies]
     filled = [region for region in regions_of(copies, Arithmetic()) if region.writes]
-    made = tile_buffers(filled, function, versions)
+    made = tile_buffers(filled, function)
     for buffer in made:
         _check_users(buffer.root, function, (body.loop, *sharing), copies)
     return made
 
 
 def tile_buffers(
-    regions: list[CoveredRegion], function: Operation, versions: int
+    regions: list[CoveredRegion], function: Operation, versions: int = 1
 ) -> tuple[BufferPlan, ...]:
     """The buffers that tensor copies fill, or read, with so many versions each.
 
@@ -155,16 +151,12 @@ def _check_users(
             )
         if op not in copies and any(a.writes for a in accesses(op)):
             why = f"cannot pipeline: '{op.name}' writes to {root}, which tensor copies fill"
-            raise PipelineError(
-                why, code="not-privatisable", at=op, advice="write to another buffer"
-            )
+            advice = "write to another buffer"
+            raise PipelineError(why, code="not-privatisable", at=op, advice=advice)
         if not shows_slots(op):
-            raise PipelineError(
-                f"cannot pipeline: {root} gets slots, and '{op.name}' names it in a way that cannot "
-                "take one",
-                code="escapes",
-                at=op,
-            )
+            how = "names it in a way that cannot take one"
+            why = f"cannot pipeline: {root} gets slots, and '{op.name}' {how}"
+            raise PipelineError(why, code="escapes", at=op)
 
 
 @remembered
@@ -183,23 +175,19 @@ def shows_slots(op: Operation) -> bool:
     if op.name in VIEW_OPS:
         return can_move(op)
     row = row_of(op)
-    return op.name in ADDRESS_OPS or (bool(row.accesses) or bool(row.swizzled))
+    return op.name in ADDRESS_OPS or bool(row.accesses or row.swizzled)
 
 
 def barriers_to_drop(
-    body: Body,
-    buffers: tuple[BufferPlan, ...],
-    copies_first: bool,
-    meetings: tuple[Operation, ...] = (),
+    body: Body, buffers: tuple[BufferPlan, ...], copies_first: bool, meetings: tuple[Operation, ...]
 ) -> tuple[Operation, ...]:
     """The barriers of the body that the one before the copies replaces.
 
     Those that only kept the copies from the slot of the iteration before: all, where nothing in
     the loop writes memory that another thread could read. Else those at the end of an iteration,
     if the copies come there."""
-    copies = {region.op for buffer in buffers for region in buffer.regions}
+    copies = {*meetings, *(region.op for buffer in buffers for region in buffer.regions)}
     found = [op for op in body.synchronisation if is_barrier(op)]
-    copies.update(meetings)
     if not any(_may_write(op) for op in walk(body.loop) if op not in copies):
         return tuple(found)
     if copies_first:
@@ -223,12 +211,7 @@ def ends_after_barrier(
 
 def _may_use(op: Operation, planned: set[Any]) -> bool:
     """Products, waits and arrivals, and what may touch the tiles."""
-    row = row_of(op)
-    if is_opaque(op):
-        return True
-    if row.queue:
-        return True
-    return any(
+    return bool(is_opaque(op) or row_of(op).queue) or any(
         not root.owned or root.identity in planned
         for root in (root_of(a.memory) for a in accesses(op))
         if root.kind != "argument"
@@ -238,9 +221,7 @@ def _may_use(op: Operation, planned: set[Any]) -> bool:
 def _may_write(op: Operation) -> bool:
     if flag_order(op).orders or (is_opaque(op) and not touches_no_tensor(op)):
         return True
-    if tensor_use(op) in ("load", "store", "alloc", "dealloc"):
-        return True
-    return writes_shared(op)
+    return tensor_use(op) in ("load", "store", "alloc", "dealloc") or writes_shared(op)
 
 
 def writes_shared(op: Operation) -> bool:
@@ -440,7 +421,7 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
         _refuse(why, releasing, loop)
     function = enclosing(loop, FUNCTION_OPS)
     assert function is not None
-    buffers = tile_buffers(regions_of(stores, Arithmetic()), function, 1)
+    buffers = tile_buffers(regions_of(stores, Arithmetic()), function)
     places = {op: place for place, op in enumerate(walk(loop))}
     of_tiles = _writes(loop, buffers, function, stores)
     parts = {*stores, commit, wait, *(access.op for writes in of_tiles for access in writes)}
@@ -448,7 +429,12 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     for op in (*stores, commit, wait):
         _check_conditions(op, holder, loop, same)
     for buffer, writes in zip(buffers, of_tiles, strict=True):
-        _check_order(places, writes, stores, commit, wait)
+        # Writes, stores, commit; the wait comes after these, or before them.
+        first, last = (places[access.op] for access in (writes[0], writes[-1]))
+        in_order = last < places[stores[0]] and places[stores[-1]] < places[commit]
+        if not in_order or first < places[wait] < places[commit]:
+            why = "what it does with its tile is in another order than writes, stores, commit"
+            _refuse(why, commit, commit)
         if not declared_private(buffer.root):
             _check_the_same(holder, loop, writes, same)
     _check_met(holder, wait, [writes[0].op for writes in of_tiles])
@@ -456,13 +442,10 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     planned = {buffer.root.identity for buffer in buffers}
     free = None if limit is None else limit - around.workgroup_bytes_beside(loop, planned)
     left = asked
-    while left and free is not None and workgroup_bytes(_with_slots(buffers, left + 1)) > free:
+    while left and free is not None and workgroup_bytes(buffers) * (left + 1) > free:
         left -= 1
-    return StorePlan(wait, depth, _with_slots(buffers, left + 1), left)
-
-
-def _with_slots(buffers: tuple[BufferPlan, ...], versions: int) -> tuple[BufferPlan, ...]:
-    return tuple(replace(buffer, versions=versions) for buffer in buffers)
+    with_slots = tuple(replace(buffer, versions=left + 1) for buffer in buffers)
+    return StorePlan(wait, depth, with_slots, left)
 
 
 def waits_of_stores(top: Operation) -> Iterator[Operation]:
@@ -513,16 +496,14 @@ def _group(loop: Operation) -> tuple[list[Operation], Operation, Operation]:
 
 
 def _holder(loop: Operation, parts: set[Operation]) -> Operation:
-    """The loop, or the innermost branch in it, in one block of which all of these stand."""
-    holder = loop
-    while True:
-        around = {_child(part, holder) for part in parts}
-        branch = next(iter(around))
-        if len(around) > 1 or branch.name != "scf.if" or branch in parts:
-            return holder
-        if len({_child(part, branch).block for part in parts}) > 1:
-            return holder
-        holder = branch
+    """The loop or branch, or the innermost branch in it, in one block of which all of these stand."""
+    around = {_child(part, loop) for part in parts}
+    branch = next(iter(around))
+    if len(around) > 1 or branch.name != "scf.if" or branch in parts:
+        return loop
+    if len({_child(part, branch).block for part in parts}) > 1:
+        return loop
+    return _holder(branch, parts)
 
 
 def _child(op: Operation, holder: Operation) -> Operation:
@@ -579,37 +560,19 @@ def _writes(
     return list(writes.values())
 
 
-def _check_order(
-    places: dict[Operation, int],
-    writes: list[Access],
-    stores: list[Operation],
-    commit: Operation,
-    wait: Operation,
-) -> None:
-    """Writes, stores, commit; the wait comes after these, or before them."""
-    first, last = (places[access.op] for access in (writes[0], writes[-1]))
-    in_order = last < places[stores[0]] and places[stores[-1]] < places[commit]
-    if not in_order or first < places[wait] < places[commit]:
-        why = "what it does with its tile is in another order than writes, stores, commit"
-        _refuse(why, commit, commit)
-
-
 def _check_met(holder: Operation, wait: Operation, writes: list[Operation]) -> None:
     """Threads meet after the wait, before one of them writes a tile again."""
     start = _child(wait, holder)
     order = operations(start.block)
     first = order.index(start)
     since = {op: number for number, op in enumerate([*order[first:], *order[:first]])}
-    met = next((number for op, number in since.items() if _meets(op)), len(since))
+    rules = ((named_row(op.name).barrier, op) for op in since)
+    meeting = (op for rule, op in rules if rule is not None and "workgroup" in rule(op))
+    met = next(map(since.__getitem__, meeting), len(since))
     # 0: the wait and the write stand in one op, and the next iteration's comes after all others.
     if any(met >= (since[_child(write, holder)] or len(since)) for write in writes):
         why = "no barrier stands between its wait and the next iteration's writes"
         _refuse(why, wait, holder)
-
-
-def _meets(op: Operation) -> bool:
-    barrier = named_row(op.name).barrier
-    return barrier is not None and "workgroup" in barrier(op)
 
 
 def _check_the_same(
