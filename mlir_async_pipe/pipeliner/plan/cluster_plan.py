@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     constant_value,
     is_function,
+    last_of,
     operations,
     parent,
     walk,
@@ -99,8 +100,11 @@ def plan_cluster(
         for rank, reached in enumerate(_reached(transaction, size, leader, body.loop)):
             targets[rank] |= reached
     met, dropped = _meetings(body, transactions, setups, kernel)
-    ready = tuple(replace(setup, meeting=_later(setup.meeting, met)) for setup in setups)
-    return ClusterPlan(tuple(targets), met, dropped), ready
+    ready = []
+    for setup in setups:
+        meetings = [op for op in (setup.meeting, met) if op is not None]
+        ready.append(replace(setup, meeting=last_of(meetings) if meetings else None))
+    return ClusterPlan(tuple(targets), met, dropped), tuple(ready)
 
 
 # -- copies ------------------------------------------------------------------------------------
@@ -232,9 +236,3 @@ def _meetings(
         elif order_of(op).acquire:
             met = op
     return met, tuple(dropped)
-
-
-def _later(one: Operation | None, other: Operation | None) -> Operation | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return max(one, other, key=operations(one.block).index)

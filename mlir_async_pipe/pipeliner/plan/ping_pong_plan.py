@@ -101,12 +101,8 @@ def plan_ping_pong(plan: RingPlan, moved: tuple[Operation, ...], block: Size | N
         if use_of(op) not in (None, "handle") and op not in parts:
             refuse(f"'{op.name}' is about an mbarrier that both groups would use", op, loop)
         if flag_order(op) != UNORDERED:
-            refuse(
-                f"'{op.name}' orders memory for other threads, and tiles of two groups are not in order",
-                op,
-                loop,
-                code="memory-order",
-            )
+            why = "orders memory for other threads, and tiles of two groups are not in order"
+            refuse(f"'{op.name}' {why}", op, loop, code="memory-order")
     if not is_set(around.attributes, names.INDEPENDENT):
         _check_reads(own, loop)
     ids, of_ids = _thread_values(moved, loop)
@@ -173,9 +169,9 @@ def _thread_values(
 ) -> tuple[tuple[Value, ...], tuple[Operation, ...]]:
     """The thread ids along x that the ops name, and in textual order the ops before the roles part that compute with
     them, which threads can do again by their number in the group: pure ones. Raises PipelineError."""
-    inside = {op for top in moved for op in walk(top)}
+    inside = {op: None for top in moved for op in walk(top)}
     uniform = Uniformity()
-    for op in (op for top in moved for op in walk(top)):
+    for op in inside:
         known = [launch_id(result) for result in op.results]
         shared_out = any(access.shares is not None for access in accesses(op))
         if shared_out or any(k and k.kind == "subgroup" for k in known):
@@ -272,41 +268,29 @@ def _ping_pong_tiles(
         for op in users.get(identity, ()):
             # A product reads by a descriptor, a number that is no access to any memory.
             if not accesses(op) and op.name not in (*VIEW_OPS, *DEALLOCATION_OPS):
-                _refuse_tiles(
-                    buffer, f"who reads it by what '{op.name}' gives is not known", op, loop
-                )
-        _check_own(buffer, of_roots[identity], around, block, loop)
+                why = f"who reads it by what '{op.name}' gives is not known"
+                _refuse_tiles(buffer, why, op, loop)
+        # No iteration of the loop around reads what another one wrote.
+        stores = [region for region in of_roots[identity] if is_tensor_store(region.op)]
+        others = [region for region in of_roots[identity] if not is_tensor_store(region.op)]
+        missing = unproven_read(buffer.root, others, block, written_elsewhere=False)
+        if missing is not None:
+            why = f"'{missing.op.name}' may read what the tile of the other group wrote"
+            _refuse_tiles(buffer, why, missing.op, loop)
+        if stores:
+            _check_stores(buffer, stores, [r for r in others if r.writes], plan)
     return found
 
 
-def _check_own(
-    buffer: BufferPlan,
-    regions: list[CoveredRegion],
-    around: Operation,
-    block: Size | None,
-    loop: Operation,
-) -> None:
-    """No iteration of the loop around reads what another one wrote."""
-    stores = [region for region in regions if is_tensor_store(region.op)]
-    others = [region for region in regions if not is_tensor_store(region.op)]
-    missing = unproven_read(buffer.root, others, block, written_elsewhere=False)
-    if missing is not None:
-        why = f"'{missing.op.name}' may read what the tile of the other group wrote"
-        _refuse_tiles(buffer, why, missing.op, loop)
-    if stores:
-        _check_stores(buffer, stores, [r for r in others if r.writes], around, loop)
-
-
 def _check_stores(
-    buffer: BufferPlan,
-    stores: list[CoveredRegion],
-    writes: list[CoveredRegion],
-    around: Operation,
-    loop: Operation,
+    buffer: BufferPlan, stores: list[CoveredRegion], writes: list[CoveredRegion], plan: RingPlan
 ) -> None:
     """In each of the loops around the stores the same elements are written, before these."""
+    loop, (around,) = plan.loop, plan.outer
     first = min(store.position for store in stores)
-    nests = [_loops(store.op, around) for store in stores]
+    # The loops around each store, innermost first, up to the one over tiles.
+    above = [list(ancestors(store.op)) for store in stores]
+    nests = [[op for op in ops[: ops.index(around) + 1] if op.name == "scf.for"] for ops in above]
     innermost = {nest[0] for nest in nests}
     same = {each: SameEachTime(each) for nest in nests for each in nest}
     for write in writes:
@@ -316,18 +300,11 @@ def _check_stores(
         for each, values in same.items():
             where, holder = where_written(write.access, each)
             if holder is not None:
-                _refuse_tiles(
-                    buffer, f"a write of it stands inside of '{holder.name}'", holder, loop
-                )
+                why = f"a write of it stands inside of '{holder.name}'"
+                _refuse_tiles(buffer, why, holder, loop)
             if values.what_changes(where) is not None:
                 why = f"which elements '{write.op.name}' writes may change from tile to tile"
                 _refuse_tiles(buffer, why, write.op, loop)
-
-
-def _loops(op: Operation, around: Operation) -> list[Operation]:
-    """The loops around an op, innermost first, up to the one over tiles."""
-    above = list(ancestors(op))
-    return [each for each in above[: above.index(around) + 1] if each.name == "scf.for"]
 
 
 def _refuse_tiles(buffer: BufferPlan, why: str, at: Operation, loop: Operation) -> None:

@@ -340,23 +340,19 @@ def _sum_versions(
     counts = {constant_value(op.operands[1]) for op in sized}
     taken = sum(tensor_use(op) == "alloc" for op in sized)
     columns = counts.pop() if len(counts) == taken == 1 else None
+    seen: dict[Value, Columns] = {}
+    bases = {columns_after(op.operands[0], seen)[0] for op in (*products, *loads)}
+    base = bases.pop() if len(bases) == 1 else None
     known = (
         columns is not None
         and columns * MOST_VERSIONS <= COLUMNS
         and any(op.name == "scf.for" for op in plan.outer)
-        and _one_base([*products, *loads], address_loads(plan.kernel))
+        and base is not None
+        and defining_op(base) in address_loads(plan.kernel)
         and _runs_alike(plan.loop, plan.outer)
         and _cleared(plan.loop, products)
     )
     return SumVersions(MOST_VERSIONS if known else 1, columns or 0, sized)
-
-
-def _one_base(touching: list[Operation], loads: frozenset[Operation]) -> bool:
-    seen: dict[Value, Columns] = {}
-    bases = {columns_after(op.operands[0], seen)[0] for op in touching}
-    base = bases.pop() if len(bases) == 1 else None
-    made = None if base is None else defining_op(base)
-    return made is not None and made in loads
 
 
 def _runs_alike(loop: Operation, outer: tuple[Operation, ...]) -> bool:

@@ -163,9 +163,8 @@ def check_kernel(
     theirs = set(loops)
     for op in walk(kernel):
         if op not in theirs and op.name == "scf.for" and names.is_requested(op):
-            refuse(
-                "the kernel has another loop to be pipelined, whose copies are not theirs", op, loop
-            )
+            why = "the kernel has another loop to be pipelined, whose copies are not theirs"
+            refuse(why, op, loop)
 
 
 def _check_issuer(plan: RingPlan) -> None:
@@ -308,14 +307,11 @@ def _registers(
     # What a loop carries is what it adds up.
     sums = (registers_of((each.type for each in plan.loop.results), ()) for plan in plans)
     needed = BESIDE_SUMS + max(sums)
-    splits = (
-        registers_of_roles(block.computing, block.copying, blocks)
-        for blocks in range(fitting, 1, -1)
-    )
-    return next(
-        (split for split in splits if split.consumer >= needed),
-        registers_of_roles(block.computing, block.copying),
-    )
+    for blocks in range(fitting, 1, -1):
+        split = registers_of_roles(block.computing, block.copying, blocks)
+        if split.consumer >= needed:
+            return split
+    return registers_of_roles(block.computing, block.copying)
 
 
 # Blocks of a cluster that copy for each other ------------------------------------------------
