@@ -34,6 +34,7 @@ from mlir_async_pipe.chips.target import Chip, target_for
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles
 from mlir_async_pipe.facts.loops.transactions import has_transactions
+from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings, refusal
 from mlir_async_pipe.pipeliner.expand.residuals import Residuals, plan_residuals, write_residuals
 from mlir_async_pipe.pipeliner.expand.stores_pass import mark_stores
@@ -53,7 +54,7 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, Tiles, make_plan, share_barriers
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, SharedRing, plan_ring, share_rings
-from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock, refuse
+from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels, share_registers
 from mlir_async_pipe.pipeliner.plan.sync_state import Filling, filling
 from mlir_async_pipe.pipeliner.schedule.by_count import remark_registers, through_registers, write
@@ -108,93 +109,166 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
     if options.cluster:
         _give_clusters(loops, options.cluster)
     if len(names.innermost(loops)) == len(loops) and not options.overlap_outer:
-        _expand_all(module, loops, options, limits, session)
+        _Expander(module, options, limits, session).expand(loops)
         return
     said = session.silent()
-    run_on_copy(module.operation, lambda copy: _expand_nests(copy, options, limits, said))
+
+    def expand_nests(copy: Any) -> None:
+        nests = _Expander(copy, options, limits, said)
+        joined = nests.overlap_all() if options.overlap_outer else []
+        nests.expand(names.scheduled_loops(copy), joined)
+
+    run_on_copy(module.operation, expand_nests)
     session.take(said)
 
 
-def _expand_nests(module: Any, options: ExpandOptions, limits: Limits, session: Session) -> None:
-    joined = _overlap_all(module, limits, session.diagnostics) if options.overlap_outer else []
-    _expand_all(module, names.scheduled_loops(module), options, limits, session, joined)
+@dataclass(frozen=True)
+class _Expander:
+    """Expands the loops of a module."""
 
+    module: Any
+    options: ExpandOptions
+    limits: Limits
+    session: Session
 
-def _expand_all(
-    module: Any,
-    loops: list[Operation],
-    options: ExpandOptions,
-    limits: Limits,
-    session: Session,
-    joined: Iterable[tuple[Operation, Tiles]] = (),
-) -> None:
-    """Expand `loops`; those in `joined` are written as loops over tiles."""
-    while loops:
-        inner = names.innermost(loops)
-        around, rings, plans = _planned(inner, options, limits, session)
-        with unchanged():
-            numbering = ir.AsmState(module.operation)
-            made = share_barriers([plan for _, plan in plans if plan is not None], around)
-            of_tiles = [next((t for loop, t in joined if loop == plan.loop), None) for plan in made]
-            made = [replace(plan, tiles=tiles) for plan, tiles in zip(made, of_tiles, strict=True)]
-            records = [record_of(plan, numbering) for plan in made]
-            blocks = [around.launch_size(plan.loop) for plan in made]
-            # Where tiles overlap, the next one's copies fill the buffers while this one's sums are stored.
-            wide = [] if options.overlap_outer else plan_wide_stores(made, limits, around, session)
-            residuals = plan_residuals(made, limits, around, session)
-        for loop, found in plans:
-            if found is None:
-                place_unexpanded(loop)
-                names.forget(loop)
-        for each in (plan for ring in rings for plan in ring):
-            session.record("loops", ring_record(each, numbering))
-            if (roles := each.roles) and each.loop == roles.loops[0] and not roles.block.launches:
-                _remark_launch(each.loop, roles.block, session)
-            _remark_ring(each, limits, session)
-        # Of groups with tiles of their own one stores while the other one multiplies.
-        together = [plan for ring in rings for plan in ring if not plan.beside]
-        mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
-        carried = _expand_round(made, rings, wide, residuals, module)
-        for record, block, registers in zip(records, blocks, carried, strict=True):
-            session.record("loops", replace(record, carried_registers=registers))
-            if limits.chip is not None:
-                place = record.place
-                remark_excess(registers, limits.chip, block, place, session.diagnostics)
-        # Only loops around those that have been expanded are left.
-        loops = names.scheduled_loops(module) if len(inner) < len(loops) else []
-
-
-def _planned(
-    loops: list[Operation], options: ExpandOptions, limits: Limits, session: Session
-) -> tuple[Surroundings, list[SharedRing], list[tuple[Operation, Plan | None]]]:
-    """The plans of loops of which none holds another. One that is refused for its versions goes through
-    registers if its schedule leaves that open, and all are planned once more."""
-    while True:
-        around, said = Surroundings(limits.chip), len(session.diagnostics.items)
-        try:
+    def expand(
+        self, loops: list[Operation], joined: Iterable[tuple[Operation, Tiles]] = ()
+    ) -> None:
+        """Expand `loops`; those in `joined` are written as loops over tiles."""
+        limits, session = self.limits, self.session
+        while loops:
+            inner = names.innermost(loops)
+            around, rings, plans = self._planned(inner)
             with unchanged():
-                tensors = [loop for loop in loops if has_transactions(loop)]
-                rings = _rings(tensors, limits, around, options)
-                of_groups = [loop for loop in loops if loop not in tensors]
-                for loop in of_groups:
-                    _check_roles(loop, limits.chip)
-                plans = [(loop, _plan(loop, limits, session, around)) for loop in of_groups]
-            return around, rings, plans
+                numbering = ir.AsmState(self.module.operation)
+                made = share_barriers([plan for _, plan in plans if plan is not None], around)
+                tiles = [next((t for loop, t in joined if loop == p.loop), None) for p in made]
+                made = [replace(plan, tiles=own) for plan, own in zip(made, tiles, strict=True)]
+                records = [record_of(plan, numbering) for plan in made]
+                blocks = [around.launch_size(plan.loop) for plan in made]
+                # Where tiles overlap, the next one's copies fill the buffers while this one's sums are stored.
+                overlaps = self.options.overlap_outer
+                wide = [] if overlaps else plan_wide_stores(made, limits, around, session)
+                residuals = plan_residuals(made, limits, around, session)
+            for loop, found in plans:
+                if found is None:
+                    place_unexpanded(loop)
+                    names.forget(loop)
+            for each in (plan for ring in rings for plan in ring):
+                session.record("loops", ring_record(each, numbering))
+                self._remark_ring(each)
+            # Of groups with tiles of their own one stores while the other one multiplies.
+            together = [plan for ring in rings for plan in ring if not plan.beside]
+            mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
+            carried = _write_round(made, rings, wide, residuals, self.module)
+            for record, block, registers in zip(records, blocks, carried, strict=True):
+                session.record("loops", replace(record, carried_registers=registers))
+                if limits.chip is not None:
+                    place = record.place
+                    remark_excess(registers, limits.chip, block, place, session.diagnostics)
+            # Only loops around those that have been expanded are left.
+            more = len(inner) < len(loops)
+            loops = names.scheduled_loops(self.module) if more else []
+
+    def _planned(
+        self, loops: list[Operation]
+    ) -> tuple[Surroundings, list[SharedRing], list[tuple[Operation, Plan | None]]]:
+        """The plans of loops of which none holds another. One that is refused for its versions goes through
+        registers if its schedule leaves that open, and all are planned once more."""
+        diagnostics = self.session.diagnostics
+        while True:
+            around, said = Surroundings(self.limits.chip), len(diagnostics.items)
+            try:
+                with unchanged():
+                    tensors = [loop for loop in loops if has_transactions(loop)]
+                    rings = self._rings(tensors, around)
+                    of_groups = [loop for loop in loops if loop not in tensors]
+                    for loop in of_groups:
+                        _check_roles(loop, self.limits.chip)
+                    plans = [(loop, self._plan(loop, around)) for loop in of_groups]
+                return around, rings, plans
+            except PipelineError as error:
+                refused = len(diagnostics.items)
+                if not _goes_through_registers(error, self.limits, self.session):
+                    raise
+                del diagnostics.items[said:refused]
+
+    def _plan(self, loop: Operation, around: Surroundings) -> Plan | None:
+        try:
+            return make_plan(loop, self.limits, self.session.diagnostics, around)
+        except AsyncPipeError as error:
+            refused = refusal(error, loop, around)
+            refused.loop = loop
+            raise refused from error
+
+    def _rings(self, loops: list[Operation], around: Surroundings) -> list[SharedRing]:
+        plans, limits = [], self.limits
+        for loop in loops:
+            beside = tuple(other for other in loops if other != loop)
+            with refusing(loop):
+                noalias, roles = limits.noalias_arguments, self.options.roles
+                plans.append(plan_ring(loop, noalias, around, roles, beside))
+        rings = share_rings(part_kernels(plans, around), limits.workgroup_bytes, around)
+        return share_registers(rings, limits.chip, around)
+
+    def _remark_ring(self, ring: RingPlan) -> None:
+        """Say with how many threads a kernel is to be launched, where a ring is smaller than asked, and which phases
+        of the input nobody knows."""
+        remark, roles = self.session.diagnostics.remark, ring.roles
+        if roles is not None and ring.loop == roles.loops[0] and not roles.block.launches:
+            block = roles.block
+            groups = f"{block.groups} groups of " if block.groups > 1 else ""
+            remark(
+                f"the kernel is to be launched with {block.grown} threads: {block.copying} copy, beside "
+                f"{groups}the {block.threads} of the input",
+                code="roles-launch",
+                at=ring.loop,
+            )
+        if ring.ahead < ring.asked_ahead:
+            remark(
+                f"{ring.ahead} tiles are copied ahead instead of {ring.asked_ahead}, on {ring.versions} "
+                f"slots, to fit {self.limits.workgroup_bytes} bytes of workgroup memory",
+                code="fewer-slots",
+                at=ring.loop,
+            )
+        for wait in ring.undecided:
+            remark(
+                f"whether '{wait.name}' waits for the phase of its tile is not known; that of the "
+                "pipeline takes its place",
+                code="input-phase-unknown",
+                at=wait,
+            )
+
+    def overlap_all(self) -> list[tuple[Operation, Tiles]]:
+        """Rewrite every nest of a scheduled loop in a sequential one that can overlap; returns the loops, and what
+        each will be written as.
+
+        Tried on a copy first: where the loop over all steps of all tiles has no legal plan, because
+        what stands after the inner loop may touch what the next tile's copies read, the tiles stay
+        apart and a remark says why."""
+        found = []
+        for number in range(len(names.innermost(names.scheduled_loops(self.module)))):
+            inner = names.innermost(names.scheduled_loops(self.module))[number]
+            nest = find_nest(inner)
+            why = self._rehearsed(number) if isinstance(nest, Nest) else nest
+            if why:
+                said = f"the next tile cannot start before this one ends: {why}"
+                self.session.diagnostics.remark(said, code="outer-not-overlapped", at=inner)
+            elif isinstance(nest, Nest):
+                found.append(overlap(nest))
+        return found
+
+    def _rehearsed(self, number: int) -> str:
+        """Why the one loop for a nest could not be pipelined, "" if it can."""
+        copy = self.module.operation.clone(ip=False)
+        same = find_nest(names.innermost(names.scheduled_loops(copy))[number])
+        assert isinstance(same, Nest)
+        loop, _ = overlap(same)
+        try:
+            plan = make_plan(loop, self.limits, Diagnostics(), Surroundings(self.limits.chip))
         except PipelineError as error:
-            refused = len(session.diagnostics.items)
-            if not _goes_through_registers(error, limits, session):
-                raise
-            del session.diagnostics.items[said:refused]
-
-
-def _remark_launch(loop: Operation, block: RoleBlock, session: Session) -> None:
-    session.diagnostics.remark(
-        f"the kernel is to be launched with {block.grown} threads: {block.copying} copy, beside "
-        + (f"{block.groups} groups of " if block.groups > 1 else "")
-        + f"the {block.threads} of the input",
-        code="roles-launch",
-        at=loop,
-    )
+            return error.diagnostic.message.removeprefix("cannot pipeline: ")
+        return "" if plan is not None else "all tiles together are too short"
 
 
 def _check_roles(loop: Operation, chip: Chip | None) -> None:
@@ -205,55 +279,14 @@ def _check_roles(loop: Operation, chip: Chip | None) -> None:
     if asked == "ping-pong" and chip is not None and chip.lowering == "rocdl":
         check_block(loop, chip)
     elif asked in names.APART:
-        refuse(
-            "its copies do not complete on mbarriers, so that nobody could wait for another warp's",
-            loop,
-            loop,
-            advice="copy by nvgpu.tma.async.load, or leave the loop to all warps",
+        why = (
+            "its copies do not complete on mbarriers, so that nobody could wait for another warp's"
         )
+        advice = "copy by nvgpu.tma.async.load, or leave the loop to all warps"
+        refuse(why, loop, loop, advice=advice)
 
 
-def _plan(loop: Operation, limits: Limits, session: Session, around: Surroundings) -> Plan | None:
-    try:
-        return make_plan(loop, limits, session.diagnostics, around)
-    except AsyncPipeError as error:
-        refused = refusal(error, loop, around)
-        refused.loop = loop
-        raise refused from error
-
-
-def _rings(
-    loops: list[Operation], limits: Limits, around: Surroundings, options: ExpandOptions
-) -> list[SharedRing]:
-    plans = []
-    for loop in loops:
-        beside = tuple(other for other in loops if other != loop)
-        with refusing(loop):
-            plan = plan_ring(loop, limits.noalias_arguments, around, options.roles, beside)
-        plans.append(plan)
-    rings = share_rings(part_kernels(plans, around), limits.workgroup_bytes, around)
-    return share_registers(rings, limits.chip, around)
-
-
-def _remark_ring(ring: RingPlan, limits: Limits, session: Session) -> None:
-    """Say where a ring is smaller than asked, and which phases of the input nobody knows."""
-    if ring.ahead < ring.asked_ahead:
-        session.diagnostics.remark(
-            f"{ring.ahead} tiles are copied ahead instead of {ring.asked_ahead}, on {ring.versions} "
-            f"slots, to fit {limits.workgroup_bytes} bytes of workgroup memory",
-            code="fewer-slots",
-            at=ring.loop,
-        )
-    for wait in ring.undecided:
-        session.diagnostics.remark(
-            f"whether '{wait.name}' waits for the phase of its tile is not known; that of the "
-            "pipeline takes its place",
-            code="input-phase-unknown",
-            at=wait,
-        )
-
-
-def _expand_round(
+def _write_round(
     plans: list[Plan],
     rings: list[SharedRing],
     wide: list[WidePlan],
@@ -277,25 +310,21 @@ def _expand_round(
         if in_turn:
             kernel.attributes[names.ROLES] = ir.StringAttr.get("ping-pong", kernel.context)
         carried.append(registers_of((value.type for value in kernel.results), plan.buffers))
-    _write_rings(rings, rooms)
-    for stores, buffers in zip(wide, free, strict=True):
-        write_wide_stores(stores, buffers)
-    rooms.close(module)
-    return carried
-
-
-def _write_rings(rings: list[SharedRing], rooms: Rooms) -> None:
-    """Those of a kernel whose copies warps of their own issue are written together."""
+    # Those of a kernel whose copies warps of their own issue are written together.
     kernels: dict[Operation, list[SharedRing]] = {}
     for ring in rings:
         roles = ring[0].roles
         kernels.setdefault(ring[0].loop if roles is None else roles.block.kernel, []).append(ring)
     for together in kernels.values():
-        buffers = [[rooms.of(plan.loop, plan.memory) for plan in ring] for ring in together]
+        own = [[rooms.of(plan.loop, plan.memory) for plan in ring] for ring in together]
         if together[0][0].roles is None:
-            write_ring(together[0], buffers[0])
+            write_ring(together[0], own[0])
         else:
-            write_roles(together, buffers)
+            write_roles(together, own)
+    for stores, buffers in zip(wide, free, strict=True):
+        write_wide_stores(stores, buffers)
+    rooms.close(module)
+    return carried
 
 
 # What forbids several versions of a buffer, but not loads into registers.
@@ -364,41 +393,6 @@ def _asked_size(asked: str) -> Size:
         raise UsageError(why, code="bad-usage", advice="write the blocks along x, y and z: 2,1,1")
     x, y, z = [*map(int, parts), 1, 1][:3]
     return x, y, z
-
-
-def _overlap_all(
-    module: Any, limits: Limits, diagnostics: Diagnostics
-) -> list[tuple[Operation, Tiles]]:
-    """Rewrite every nest of a scheduled loop in a sequential one that can overlap; returns the loops, and what
-    each will be written as.
-
-    Tried on a copy first: where the loop over all steps of all tiles has no legal plan, because
-    what stands after the inner loop may touch what the next tile's copies read, the tiles stay
-    apart and a remark says why."""
-    found = []
-    for number in range(len(names.innermost(names.scheduled_loops(module)))):
-        inner = names.innermost(names.scheduled_loops(module))[number]
-        nest = find_nest(inner)
-        why = _rehearsed(module, number, limits) if isinstance(nest, Nest) else nest
-        if why:
-            said = f"the next tile cannot start before this one ends: {why}"
-            diagnostics.remark(said, code="outer-not-overlapped", at=inner)
-        elif isinstance(nest, Nest):
-            found.append(overlap(nest))
-    return found
-
-
-def _rehearsed(module: Any, number: int, limits: Limits) -> str:
-    """Why the one loop for a nest could not be pipelined, "" if it can."""
-    copy = module.operation.clone(ip=False)
-    same = find_nest(names.innermost(names.scheduled_loops(copy))[number])
-    assert isinstance(same, Nest)
-    loop, _ = overlap(same)
-    try:
-        plan = make_plan(loop, limits, Diagnostics(), Surroundings(limits.chip))
-    except PipelineError as error:
-        return error.diagnostic.message.removeprefix("cannot pipeline: ")
-    return "" if plan is not None else "all tiles together are too short"
 
 
 # What the report holds of a pipelined loop: its buffers and why they have their versions, its
@@ -478,14 +472,14 @@ def record_of(plan: Plan, numbering: Any) -> LoopRecord:
 
 def _touched(plan: Plan, buffer: BufferPlan, numbering: Any) -> BufferRecord:
     """A buffer, with its first write in an iteration and the last op that touches it."""
-    touched = [(plan.units.unit_of(region.top), region) for region in buffer.regions]
-    first, write = min(
-        (entry for entry in touched if entry[1].writes),
-        key=lambda entry: (entry[0].stage, entry[0].position),
-        default=touched[0],
-    )
-    last, use = max(touched, key=lambda entry: (entry[0].stage, entry[0].position))
-    return _buffer_record(buffer, numbering, (first.stage, write.op), (last.stage, use.op))
+
+    def place(region: CoveredRegion) -> tuple[int, int]:
+        unit = plan.units.unit_of(region.top)
+        return unit.stage, unit.position
+
+    writes = [region for region in buffer.regions if region.writes] or buffer.regions[:1]
+    first, last = min(writes, key=place), max(buffer.regions, key=place)
+    return _buffer_record(buffer, numbering, (place(first)[0], first.op), (place(last)[0], last.op))
 
 
 def _separated(plan: Plan) -> tuple[SeparatedPair, ...]:

@@ -69,10 +69,6 @@ class ClusterPlan:
         before = order[: order.index(self.met) + 1]
         return (*self.dropped, *(op for op in before if meets_cluster(op)))
 
-    def sources(self, rank: int) -> int:
-        """The blocks that copy into one, as bits."""
-        return sum(1 << r for r, targets in enumerate(self.targets) if targets >> rank & 1)
-
 
 def is_multicast(copy: Operation) -> bool:
     """Whether a tensor copy has a mask of blocks."""
