@@ -124,8 +124,6 @@ def run(module: Any, options: ExpandOptions, session: Session) -> None:
 
 @dataclass(frozen=True)
 class _Expander:
-    """Expands the loops of a module."""
-
     module: Any
     options: ExpandOptions
     limits: Limits

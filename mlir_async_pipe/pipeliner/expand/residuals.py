@@ -111,8 +111,6 @@ def plan_residuals(
 
 
 class _Chooser:
-    """Chooses the loads of one loop."""
-
     def __init__(self, plan: Plan, limits: Limits, around: Surroundings) -> None:
         self.plan, self.limits, self.around = plan, limits, around
         self.loop, self.tiles = plan.loop, plan.tiles
@@ -156,7 +154,6 @@ class _Chooser:
         return found, left
 
     def bytes_of(self, found: Residuals) -> int:
-        """The workgroup memory that the loads' places take."""
         each = {
             (op.results[0].type, place): element_bytes(op.operands[0])
             * prod(accesses(op)[0].extent or ())
@@ -308,7 +305,6 @@ def write_residuals(found: Residuals, kernel: Operation) -> None:
 
 
 def _allocate(loads: list[Operation], block: Size, function: Operation) -> dict[Any, Value]:
-    """Memory for the places of all threads, by type of load."""
     first = operations(function.regions[0].blocks[0])[0]
     write, context = IntegerWriter.before(first), function.context
     space = ir.Attribute.parse("#gpu.address_space<workgroup>", context)
@@ -370,7 +366,6 @@ def _thread(block: Size, write: IntegerWriter) -> Value:
 
 
 def _bytes(memory: Value) -> int:
-    """What one place of a buffer takes."""
     return int(ir.MemRefType(memory.type).shape[2]) * element_bytes(memory)
 
 

@@ -95,7 +95,6 @@ class StoresRecord:
     "async-pipe-stores", "leave tensor stores in flight, on slots of their tiles", StoresOptions
 )
 def run(module: Any, options: StoresOptions, session: Session) -> None:
-    """Plan every loop that asks for it, then write them."""
     loops = [
         loop for loop in walk_named(module, "scf.for".__eq__) if STORES_IN_FLIGHT in loop.attributes
     ]

@@ -78,7 +78,6 @@ class TurnsPlan:
 
 @register("async-pipe-turns", "two groups of waves take memory and products in turn", TurnsOptions)
 def run(module: Any, options: TurnsOptions, session: Session) -> None:
-    """Plan each loop that asks for it, then write them."""
     loops = [loop for loop in walk_named(module, "scf.for".__eq__) if asks_for_turns(loop)]
     if not loops:
         return
@@ -90,7 +89,6 @@ def run(module: Any, options: TurnsOptions, session: Session) -> None:
 
 
 def asks_for_turns(loop: Operation) -> bool:
-    """Whether two groups are to take turns in a loop."""
     return ROLES in loop.attributes and ir.StringAttr(loop.attributes[ROLES]).value == "ping-pong"
 
 

@@ -292,8 +292,6 @@ def holds_numbers(memory: Value) -> bool:
 
 
 class _Chooser:
-    """Plans the stores of one kind after one loop."""
-
     def __init__(
         self,
         plan: Plan,
@@ -623,8 +621,6 @@ def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> Non
 
 
 class _Writer:
-    """Writes one round."""
-
     def __init__(self, plan: WidePlan, buffer: Value, write: IntegerWriter) -> None:
         self.plan, self._w = plan, write
         kind, stored = ir.MemRefType(buffer.type), ir.MemRefType(plan.memory.type)

@@ -71,7 +71,6 @@ class ClusterPlan:
 
 
 def is_multicast(copy: Operation) -> bool:
-    """Whether a tensor copy has a mask of blocks."""
     return "multicast" in named(copy)
 
 

@@ -201,7 +201,6 @@ def check_guardable(units: Units) -> None:
 
 
 def not_predicated(op: Operation, why: str) -> PipelineError:
-    """The error for a statement that cannot be skipped."""
     return PipelineError(
         f"cannot pipeline: '{op.name}' cannot be predicated, {why}",
         code="predicate-unsupported",

@@ -608,7 +608,6 @@ class _Walker:
         return step, state
 
     def _needs(self, unit: Unit, stages: ActiveStages) -> list[PlannedWait]:
-        """What the unit needs of groups that exist."""
         return list(filter(stages.existed, self.needs.get(unit.position, ())))
 
     def _keeps_barrier(self, unit: Unit) -> bool:

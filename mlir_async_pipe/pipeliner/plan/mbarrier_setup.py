@@ -159,7 +159,6 @@ def _between(loop: Operation, setup: MbarrierSetup) -> tuple[Operation, ...]:
 
 
 def shared(create: Operation, user: Operation, why: str) -> PipelineError:
-    """The error for mbarriers that something else uses too."""
     return PipelineError(
         f"cannot pipeline: the loop needs its mbarriers for itself, and {why}",
         code="mbarrier-shared",
@@ -324,7 +323,6 @@ def _carried_by(loop: Operation, value: Value) -> int | None:
 
 
 def _parity(value: Value) -> Parity:
-    """The lowest bit of an integer."""
     known = integer_constant(value)
     if known is not None:
         return Parity(None, known & 1)

@@ -82,7 +82,6 @@ def fit_into(
 
 
 def workgroup_bytes(plans: Sequence[BufferPlan]) -> int:
-    """The bytes of all versions of all buffers in workgroup memory."""
     return sum(p.versions * p.slot_bytes for p in plans if p.root.space == "workgroup")
 
 

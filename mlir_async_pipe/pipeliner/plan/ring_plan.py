@@ -213,7 +213,6 @@ class RingPlan:
 
     @property
     def memory(self) -> tuple[BufferPlan, ...]:
-        """All that gets versions."""
         return (*self.buffers, *self.beside)
 
     @property
@@ -234,7 +233,6 @@ class RingPlan:
 
 
 def roles_of(plan: RingPlan) -> RolePlan:
-    """Those of a loop that has some."""
     assert plan.roles is not None
     return plan.roles
 

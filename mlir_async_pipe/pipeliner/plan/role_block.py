@@ -117,7 +117,6 @@ class RoleBlock:
 
     @property
     def grown(self) -> int:
-        """The threads of the block that is made."""
         return self.computing + self.copying
 
 

@@ -87,7 +87,6 @@ def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
 
 
 def _parted(kernel: Operation, plans: list[RingPlan], size: Size | None) -> RolePlan:
-    """How a block is parted."""
     first, loops = plans[0], tuple(plan.loop for plan in plans)
     check_kernel(kernel, loops, refuse)
     _check_together(plans)

@@ -300,7 +300,6 @@ class ActiveStages(NamedTuple):
     last: float = END
 
     def active(self, stage: int) -> bool:
-        """Whether units of this stage run in the step."""
         return self.first <= stage <= self.last
 
     def existed(self, wait: PlannedWait) -> bool:
@@ -309,7 +308,6 @@ class ActiveStages(NamedTuple):
         return self.existed_before(wait.group.stage, wait.lag)
 
     def existed_before(self, stage: int, lag: int) -> bool:
-        """Whether a unit of this stage ran `lag` steps ago."""
         return self.first - lag <= stage <= self.last - lag
 
 
@@ -326,7 +324,6 @@ class StepSync:
         return [wait for before in self.before.values() for wait in before.waits]
 
     def joined(self, other: StepSync) -> StepSync:
-        """What stands in either of them."""
         places = dict.fromkeys([*self.before, *other.before])
         nothing = Before()
         return StepSync(
@@ -383,7 +380,6 @@ def empty_groups(groups: tuple[Group, ...], t: int) -> tuple[Group, ...]:
 
 
 def filling(plan: Synchronisation) -> Filling:
-    """What the empty groups cost and save."""
     found = sum(len(step.empty) for step in plan.prologue)
     return Filling(found, sum(_empty_after(wait, plan.prologue) for wait in plan.kernel.waits))
 
@@ -420,7 +416,6 @@ class Need(NamedTuple):
 
     @property
     def wait(self) -> PlannedWait:
-        """The wait that stands before the unit."""
         return PlannedWait(self.group, self.distance, self.unit.stage)
 
     @property

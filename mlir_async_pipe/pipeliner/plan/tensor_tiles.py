@@ -449,17 +449,14 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
 
 
 def waits_of_stores(top: Operation) -> Iterator[Operation]:
-    """The waits for groups of tensor stores."""
     return (op for op in walk(top) if _queued(op) and ROWS[op.name].wait is not None)
 
 
 def carries_slots(op: Operation) -> bool:
-    """Whether a slot can be carried through an op."""
     return op.name == "scf.for" or op.name == "scf.if"
 
 
 def stored_tiles(top: Operation) -> Iterator[Value]:
-    """What tensor stores read."""
     return (a.memory for op in walk(top) if _queued(op) for a in accesses(op) if not a.writes)
 
 
@@ -578,7 +575,6 @@ def _check_met(holder: Operation, wait: Operation, writes: list[Operation]) -> N
 def _check_the_same(
     holder: Operation, loop: Operation, writes: Iterable[Access], same: SameEachTime
 ) -> None:
-    """Each iteration writes the same elements."""
     for access in writes:
         where, inside = where_written(access, holder)
         if inside is not None:

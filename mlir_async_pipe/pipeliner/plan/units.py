@@ -86,7 +86,6 @@ def statement_place(op: Operation, number: int) -> SchedulePlace:
 
 
 def is_async(op: Operation) -> bool:
-    """Whether a statement completes later than it is issued."""
     return names.ASYNC in op.attributes or op.name == SCOPE or is_physical(op)
 
 

@@ -33,8 +33,6 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-UNBOUNDED = None
-
 
 class BufferUse(NamedTuple):
     """One access of a buffer: its unit's stage and order, whether it writes, and for an
@@ -51,7 +49,6 @@ class BufferUse(NamedTuple):
 
     @property
     def reads(self) -> bool:
-        """Whether the access sees a value."""
         return not self.writes or self.updates
 
     def time(self, iteration: int) -> tuple[int, int]:
@@ -87,11 +84,6 @@ class Contents:
     remains: Callable[[BufferUse], bool] = lambda w: False
 
 
-def after(a: int, b: int) -> int:
-    """[a > b] as a number."""
-    return 1 if a > b else 0
-
-
 def synchronous_versions(uses: Iterable[BufferUse], contents: Contents | None = None) -> int:
     """The smallest V for which no value is overwritten before it has been read."""
     taken = taken_distances(list(uses), contents or Contents())
@@ -111,7 +103,7 @@ def asynchronous_versions(
         if w.writes and contents.meets(x, w)
     ]
     if not all(on_queue for _, _, on_queue in in_flight):
-        return UNBOUNDED
+        return None
     taken = taken_distances(uses, contents)
     # A slot that is reused late enough has seen every wait, so the search ends.
     return next(
@@ -173,7 +165,7 @@ def _retires(wait: GroupWait, x: BufferUse, w: BufferUse, distance: int) -> bool
     """Whether `wait` has retired x of iteration k before w of iteration k + distance."""
     assert x.group is not None
     # The first group that is no older than x's, among those that exist for every k.
-    lag = x.stage - wait.group_stage + after(x.group, wait.group)
+    lag = x.stage - wait.group_stage + (x.group > wait.group)
     waiting = wait.distance + max(min(0, distance), lag)
     # The loop may end with the later of both iterations. The statement that waits may be w
     # itself: then its wait stands before the write.

@@ -128,7 +128,6 @@ class KernelUnit:
 
     @cached_property
     def used(self) -> tuple[Value, ...]:
-        """The values that the unit uses from outside of itself, each once."""
         inside = {result for template in self.templates for result in template.results}
         used = dict.fromkeys(use.value for template in self.templates for use in template.uses)
         return tuple(value for value in used if value not in inside)
@@ -496,7 +495,6 @@ class Recurrence:
 
     @property
     def width(self) -> int:
-        """How many iter_args the recurrence takes."""
         return 1 + self.registers
 
     def lag(self, stage: int) -> int:
@@ -504,7 +502,6 @@ class Recurrence:
         return stage - self.stage
 
     def need(self, lag: int) -> None:
-        """Keep values of at least `lag` steps ago."""
         self.registers = max(self.registers, lag)
 
     def at_iteration(self, iteration: int) -> Value:
@@ -525,11 +522,9 @@ class Recurrence:
 
     @property
     def current(self) -> Value:
-        """The value of the recurrence's own stage in this step."""
         return self._held[0]
 
     def in_step(self, stage: int) -> Value:
-        """The value that a user in `stage` sees in this step."""
         return self._held[self.lag(stage)]
 
     def advanced(self) -> list[Value]:
@@ -599,7 +594,6 @@ class SlotRecurrence(Recurrence):
         return made
 
     def lag(self, stage: int) -> int:
-        """Steps modulo the number of versions."""
         return (stage - self.stage) % self.ring.slots
 
     def need(self, lag: int) -> None:
@@ -627,7 +621,6 @@ class SlotRecurrence(Recurrence):
         return self.ring.at(-lag, {-n: slot for n, slot in enumerate(self._held)}, self.integers)
 
     def following(self) -> Value:
-        """The next slot, back to 0 after the last."""
         return self.ring.next(self.current, self.integers)
 
     def prepare(self) -> None:

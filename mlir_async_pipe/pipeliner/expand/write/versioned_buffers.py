@@ -102,7 +102,6 @@ class Rooms:
                 self._rooms[body, buffer.plan.root.identity] = buffer
 
     def of(self, loop: Operation, plans: Iterable[BufferPlan]) -> list[VersionedBuffer]:
-        """The versioned buffers of one loop, each with the loop's own plan."""
         body = _body_of_function(loop)
         return [
             replace(self._rooms[body, plan.root.identity], plan=plan)
@@ -218,7 +217,6 @@ def _new_window(view: Operation, versioned: Any, start: int) -> Value:
 
 
 def versions_of(name: str) -> str:
-    """The symbol of the versions of a global."""
     return f"{name}_versions"
 
 

@@ -152,7 +152,6 @@ class Part:
         return self._induction(self.number - stage) if inside else value
 
     def made(self, source: ValueSource, stage: int) -> Value:
-        """What was made of a source, for a user in `stage`."""
         maker = self._sources.stage_of_maker(source.value, stage)
         lag = stage + source.distance - maker
         return self._values.made(source, maker, self.number - lag)
@@ -190,7 +189,6 @@ class Prologue(Part):
         self._certain = max(certain, self._integers.trip_count or 0)
 
     def exists(self, stage: int) -> Value | None:
-        """Compare the number of the iteration with the trip count."""
         iteration = self.number - stage
         if not self._predicated or self._certain > iteration:
             return None
@@ -649,7 +647,6 @@ class MarkedOps:
 
     @staticmethod
     def around(loop: Operation) -> MarkedOps:
-        """Put the markers down."""
         first = create("async_pipe.marker", ip=before(loop), loc=loop.location)
         return MarkedOps(first, create("async_pipe.marker", ip=after(loop), loc=loop.location))
 

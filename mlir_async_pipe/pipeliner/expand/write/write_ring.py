@@ -172,7 +172,6 @@ class RingLoop:
         self.loop = plan.loop
 
     def in_copy(self, tile: Operation) -> RingLoop:
-        """The same of a copy of the loop."""
         made, above = copy(self), parent(tile)
         assert above is not None
         made.tile, made.loop = tile, above
@@ -573,7 +572,6 @@ def elect(write: OpWriter) -> Value:
 
 
 def thread_along_x(kernel: Operation, build: IntegerWriter) -> Value:
-    """The number of a thread in a block along x."""
     if not is_function(kernel):
         # Blocks, then threads, each along x, y, z.
         return kernel.regions[0].blocks[0].arguments[3]
@@ -633,7 +631,6 @@ def _group_of(kind: Any, count: int) -> Any:
 def _initialised(
     init: Operation, group: Value, numbers: range, write: IntegerWriter
 ) -> list[Operation]:
-    """Copies of an initialisation for the mbarriers of these numbers in a group."""
     made = []
     for number in numbers:
         which = write.constant(number)
@@ -686,7 +683,6 @@ class Blocks:
         self.reach: list[Value | None] = []
 
     def arrivals(self, write: IntegerWriter) -> Value:
-        """How many give a slot of this block back."""
         if self.cluster is None:
             return write.constant(self.warps)
         counts = [self.warps * targets.bit_count() for targets in self.cluster.targets]
@@ -749,7 +745,6 @@ class Blocks:
 
 
 def first_lane(thread: Value, write: IntegerWriter) -> Value:
-    """An i1 that holds in one thread of each warp."""
     return write.compare("eq", write.remainder(thread, WARP), 0)
 
 
