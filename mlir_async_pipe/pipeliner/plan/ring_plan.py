@@ -264,7 +264,7 @@ def plan_ring(
     left = in_flight(products, annotations.in_flight, loop)
     asked = annotations.roles if roles == "auto" else roles
     apart = asked in names.APART
-    phases = [*transactions, *products.completions]
+    phases: list[Transaction | Completion] = [*transactions, *products.completions]
     setups, outer = mbarrier_setups(loop, phases, beside)
     sharing = tuple(dict.fromkeys(other for setup in setups for other in setup.sharing))
     undecided = InputPhases(loop, outer, sharing).undecided(phases)
