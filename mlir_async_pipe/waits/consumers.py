@@ -31,7 +31,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Queue, queue_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import callee_name
 from mlir_async_pipe.waits.count import TokenWaits
-from mlir_async_pipe.waits.minplus import FOREVER
+from mlir_async_pipe.waits.minplus import FOREVER, least
 from mlir_async_pipe.waits.witness_paths import Path, WaitRecord, Witnesses, WitnessStep, step
 
 
@@ -82,27 +82,19 @@ class _QueueUse:
         self._may_take = frozenset([*takes, *calls])
         self._items = [*self._own, *self.waits, *self._may_take]
         self.heads = balance(self.analysis.conditions, self._items, self._weight)
-        if on_fifo - self._own:
-            self._younger = self._solve(on_fifo - self._own)
+        others = on_fifo - self._own
+        if others:
+            held = [-self.most.after(item) for item in self._own if is_reached(self.most, item)]
+            most = min(MOST_HELD, max(held, default=0))
+            waits, items = frozenset(self.waits), [*self._items, *others]
+            domain = YoungerGroups(self._own, others, waits, self._may_take, most)
+            self._younger = Solver(self.analysis.conditions, items, domain, lambda root: UNIT)
 
     def _weight(self, item: Item) -> int:
         if item in self._may_take:
             # A callee that takes groups may take any number of them.
             return UNBOUNDED if item.kind == "call" else -1
         return 1 if item in self._own else -1 if item in self.waits else 0
-
-    def _solve(self, others: frozenset[Item]) -> Solver[Worth]:
-        """The same with the groups of other queues on the FIFO."""
-        conditions, most = self.analysis.conditions, self.most
-        held = [-most.after(item) for item in self._own if is_reached(most, item)]
-        domain = YoungerGroups(
-            self._own,
-            others,
-            frozenset(self.waits),
-            self._may_take,
-            min(MOST_HELD, max(held, default=0)),
-        )
-        return Solver(conditions, [*self._items, *others], domain, lambda root: UNIT)
 
     @cached_property
     def most(self) -> Balance:
@@ -169,26 +161,25 @@ def check_depths(analysis: TokenWaits, session: Session) -> None:
         slots = balance(analysis.conditions, mine, lambda item: -_slots(item))
         for item in mine:
             depth = integer_attribute(item.op, "depth")
-            if _slots(item) > 0 and depth is not None and is_reached(slots, item):
-                held = -slots.after(item)
-                if held > depth:
-                    session.diagnostics.error(_too_deep(item, held, depth))
+            if _slots(item) <= 0 or depth is None or not is_reached(slots, item):
+                continue
+            held = -slots.after(item)
+            if held > depth:
+                many = "an unknown number of" if held > -UNBOUNDED // 2 else str(held)
+                session.diagnostics.error(
+                    CountError(
+                        f"on some path {many} slots are held at once, but the queue has {depth}",
+                        code="depth-exceeded",
+                        at=item.op,
+                        advice="release a slot with async_pipe.consumer_release before acquiring "
+                        "the next, or raise the depth",
+                    )
+                )
 
 
 def _slots(item: Item) -> int:
     """The slots that an op acquires, below 0: releases; 0 for ops around it."""
     return row_of(item.op).slots
-
-
-def _too_deep(item: Item, held: int, depth: int) -> CountError:
-    many = "an unknown number of" if held > -UNBOUNDED // 2 else str(held)
-    return CountError(
-        f"on some path {many} slots are held at once, but the queue has {depth}",
-        code="depth-exceeded",
-        at=item.op,
-        advice="release a slot with async_pipe.consumer_release before acquiring the next, or "
-        "raise the depth",
-    )
 
 
 # How many groups are younger than the oldest one that nobody took, where queues share a FIFO.
@@ -278,9 +269,7 @@ class YoungerGroups(Semiring[Worth]):
 
     def join(self, first: Worth, second: Worth) -> Worth:
         """The least of both, for each number that is held."""
-        return Worth(
-            _least_of(first.passing, second.passing), _least_of(first.younger, second.younger)
-        )
+        return Worth(least([first.passing, second.passing]), least([first.younger, second.younger]))
 
     def after_take(self, worth: Worth) -> int:
         """The groups that are younger than the one just taken; -1 if there may be none to take."""
@@ -291,15 +280,6 @@ class YoungerGroups(Semiring[Worth]):
 def _least(known: dict[Key, int], key: Key, groups: int) -> None:
     if groups < known.get(key, groups + 1):
         known[key] = groups
-
-
-def _least_of(first: dict[Key, int], second: dict[Key, int]) -> dict[Key, int]:
-    if not (first and second):
-        return first or second
-    found = dict(first)
-    for key, groups in second.items():
-        _least(found, key, groups)
-    return found
 
 
 UNBOUNDED = -(1 << 58)

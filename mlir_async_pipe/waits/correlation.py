@@ -10,12 +10,14 @@ only adds paths and so can only make the count smaller.
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, product
+from operator import itemgetter
 
+from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions, Literal
 from mlir_async_pipe.facts.flow.flow_graph import END, Frame, Item, Node
 from mlir_async_pipe.facts.flow.region_flow import origins
@@ -55,10 +57,10 @@ class Correlations:
         for item in events.nested:
             assert item.node is not None
             self._add_item(item, item.node)
-        for frames in events.frames.values():
-            for frame in frames:
-                if len(frame.nodes) > 1:
-                    self._add_branches(frame)
+        for frame in chain.from_iterable(events.frames.values()):
+            for node in frame.nodes if len(frame.nodes) > 1 else ():
+                if node.condition is not None:
+                    self._add(conditions.literal(node.condition, node, node), node, END)
 
     @property
     def any(self) -> bool:
@@ -79,11 +81,6 @@ class Correlations:
                         self._endless.add(literal.number)
                     self._add(literal, inner, END)
 
-    def _add_branches(self, frame: Frame) -> None:
-        for node in frame.nodes:
-            if node.condition is not None:
-                self._add(self.conditions.literal(node.condition, node, node), node, END)
-
     def _add(self, literal: Literal | bool, node: Node, position: int) -> None:
         if isinstance(literal, bool):
             return
@@ -103,25 +100,23 @@ class Correlations:
                 at.setdefault(here, []).append((position, site))
                 position, here = here.frame.item.position, here.frame.item.node
         for sites in at.values():
-            sites.sort(key=_position)
+            sites.sort(key=itemgetter(0))
         return at
 
     def of(self, wait: Item) -> list[int]:
         """The conditions that matter to a wait."""
         spans: Spans = {}
-        seen: set[int] = set()
-        work = list(wait.operands.values())
         assert wait.node is not None
-        for value in work:
+        for value in wait.operands.values():
             self._between(value, wait.node, wait.position, spans)
-        while work:
-            value = work.pop()
-            if value in seen:
-                continue
-            seen.add(value)
-            for source, node, position in sources_of(self.values, value):
-                self._between(source, node, position, spans)
-                work.append(source)
+
+        def sources(value: int) -> list[int]:
+            found = sources_of(self.values, value)
+            for read in found:
+                self._between(*read, spans)
+            return [source for source, _, _ in found]
+
+        reached(wait.operands.values(), sources)
         weights: Counter[int] = Counter()
         for site in self._sites(spans):
             weights[site.condition] += 2 if site.repeats else 1
@@ -157,20 +152,16 @@ class Correlations:
             sites = self._at.get(node)
             if not sites:
                 continue
-            reached = 0
+            after = 0
             for first, last in sorted(pieces):
-                start = max(reached, bisect_left(sites, first, key=_position))
-                reached = max(start, bisect_right(sites, last, key=_position))
-                found.update(site for _, site in sites[start:reached])
+                start = max(after, bisect_left(sites, first, key=itemgetter(0)))
+                after = max(start, bisect_right(sites, last, key=itemgetter(0)))
+                found.update(site for _, site in sites[start:after])
         return found
 
 
 Spans = dict[Node, set[tuple[int, int]]]
 """Pieces of blocks: (first position, last position)."""
-
-
-def _position(entry: tuple[int, DecisionSite]) -> int:
-    return entry[0]
 
 
 def _repeats(node: Node, home: Node) -> bool:
@@ -253,7 +244,7 @@ class Scopes:
     def keys(self, frame: Frame) -> Sequence[Key]:
         """All assumptions about what a frame sees from outside."""
         free = self.free.get(frame)
-        return list(itertools.product((False, True), repeat=len(free))) if free else ((),)
+        return list(product((False, True), repeat=len(free))) if free else ((),)
 
     def assumption(self, frame: Frame, key: Key) -> Assumption:
         """The assumption behind a key of a frame."""
@@ -278,5 +269,5 @@ class Scopes:
             return (assumption,)
         return [
             {**assumption, **dict(zip(local, values, strict=True))}
-            for values in itertools.product((False, True), repeat=len(local))
+            for values in product((False, True), repeat=len(local))
         ]

@@ -3,8 +3,6 @@
     Analysis(module, target)      the flow graph and token values of a module, made once
     Analysis.count()              the exact counts, with correlated conditions
 
-The handles inside die with the next pass; use the result at once.
-
     N(p, t) = min over all paths to p of the groups committed after the one that t denotes
 
 Summaries are made inner to outer, then costs outer to inner: the first pass says what each region
@@ -39,6 +37,7 @@ from mlir_async_pipe.waits.minplus import (
     State,
     least,
     resolved,
+    shifted,
 )
 from mlir_async_pipe.waits.summaries import BlockPassage, LoopSlots, Summaries, resolved_places
 from mlir_async_pipe.waits.token_values import Events, TokenValues
@@ -80,12 +79,11 @@ class TokenWaits:
             if item.rule.form != "token":
                 continue
             operands = {}
-            numbers = False
             for number, operand in enumerate(item.op.operands):
                 kind = operand.type
                 if kind not in tokens:
-                    if _is_number(kind, item.op):
-                        numbers = True
+                    # The queue or the count of an abstract wait.
+                    if type_text(kind) == NUMBER_TYPE and row_of(item.op).queue == "attribute":
                         continue
                     _check_token(kind, item.op)
                     tokens.append(kind)
@@ -93,7 +91,7 @@ class TokenWaits:
             if operands:
                 item.operands = operands
                 self.waits.append(item)
-            if numbers:
+            if len(operands) < len(item.op.operands):
                 self.with_numbers.append(item)
         self.values.follow()
 
@@ -124,9 +122,10 @@ class TokenWaits:
         wanted = {wait: correlations.of(wait) for wait in happening.waits}
         for tracked, waits in batches(wanted):
             solution = Solution(happening, self.conditions, tracked, witnesses)
-            for wait in waits:
-                limited = len(wanted[wait]) > MOST_CONDITIONS
-                counted.append(Counted(wait, solution.counts.get(wait), solution, limited))
+            counted += [
+                Counted(w, solution.counts.get(w), solution, len(wanted[w]) > MOST_CONDITIONS)
+                for w in waits
+            ]
         return counted
 
 
@@ -134,11 +133,6 @@ def waits_on_tokens(op: Any) -> bool:
     """Whether a wait names its groups by tokens (else its count is its own)."""
     row = row_of(op)
     return row.wait is not None and row.wait.form == "token" and len(tokens_of(op)) > 0
-
-
-def _is_number(kind: Any, op: Any) -> bool:
-    """Whether an operand is the queue or the count of an abstract wait."""
-    return type_text(kind) == NUMBER_TYPE and row_of(op).queue == "attribute"
 
 
 def _check_token(kind: Any, op: Any) -> None:
@@ -176,7 +170,11 @@ class Solution:
             for frame in reversed(events.frames[root]):
                 self.summaries.summarise(frame)
         for root in events.roots:
-            self._start_root(root)
+            for frame in filter(attrgetter("nodes"), root.frames):
+                given = self.summaries.from_elsewhere("the token is an argument", root.op)
+                costs = dict.fromkeys(frame.entry.arguments.values(), given)
+                costs |= dict.fromkeys(frame.captured, self._crossing(root))
+                self._starts[frame, ()] = {**costs, FRESH: 0}
             for frame in events.frames[root]:
                 self._solve_frame(frame)
 
@@ -185,15 +183,6 @@ class Solution:
         path = self.counts[wait]
         assert isinstance(path, Path)
         return self._witnesses.read(path, *(("newest-group",) if path == 0 else ()))
-
-    def _start_root(self, root: Item) -> None:
-        summaries = self.summaries
-        for frame in root.frames:
-            if frame.nodes:
-                given = summaries.from_elsewhere("the token is an argument", root.op)
-                costs = dict.fromkeys(frame.entry.arguments.values(), given)
-                costs |= dict.fromkeys(frame.captured, self._crossing(root))
-                self._starts[frame, ()] = {**costs, FRESH: 0}
 
     def _crossing(self, item: Item) -> int:
         what = "the token comes from another thread"
@@ -244,11 +233,8 @@ class Solution:
     def _enter_all(
         self, item: Item, reads: dict[int, Row], assumption: Assumption, costs: Costs
     ) -> None:
-        here: Costs = {}
-        for value, row in reads.items():
-            cost = resolved(row, costs)
-            if cost is not None:
-                here[value] = cost
+        found = {value: resolved(row, costs) for value, row in reads.items()}
+        here = {value: cost for value, cost in found.items() if cost is not None}
         for frame, start in self._entries(item, here, assumption):
             if not frame.nodes:
                 continue
@@ -279,7 +265,10 @@ class Solution:
         frames = item.frames
         if item.row.flow == "branch":
             frames = self.summaries.conditions.frames(item, assumption)
-        return [(frame, _moved(here, self.summaries.into(item, frame))) for frame in frames]
+        return [
+            (frame, {**shifted(here, self.summaries.into(item, frame)), FRESH: 0})
+            for frame in frames
+        ]
 
     def _up_to(self, item: Item, loop: LoopSlots, here: Costs, most: int | None) -> State:
         """The cheapest costs at the start of an iteration."""
@@ -318,9 +307,3 @@ class Solution:
             if cost is not None:
                 inside[argument] = cost + holds
         return [(first, state), (second, {**inside, FRESH: 0})]
-
-
-def _moved(here: Costs, step: int) -> Costs:
-    costs = {value: cost + step for value, cost in here.items()} if step else dict(here)
-    costs[FRESH] = 0
-    return costs

@@ -28,6 +28,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import takewhile
+from operator import or_
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -74,18 +77,16 @@ Written = list[tuple[Item, WaitRecord]]
 
 def switch_on_counters(analysis: TokenWaits, written: Written, session: Session) -> None:
     """Turn the waits among `written` that some paths keep low into switches."""
-    # Reasons are looked for in the graph, whose handles the switches put to death.
-    low = [record for _, record in written if record.reason in CONDITIONAL]
     callees = _Callees(analysis)
     roots: dict[Item, Written] = {}
     for item, record in written:
         if item.queue is not None:
             roots.setdefault(analysis.graph.root_of(item), []).append((item, record))
     plans = [_Plan(analysis, callees, root, waits) for root, waits in roots.items()]
-    stuck = [plan for plan in plans if not can_carry(plan.root.op)]
-    plans = [plan for plan in plans if plan not in stuck]
-    low += [record for plan in stuck for record in plan.switched]
-    switched = {id(record) for plan in plans for record in plan.switched}
+    carried = [plan for plan in plans if can_carry(plan.root.op)]
+    low = [record for _, record in written if record.reason in CONDITIONAL]
+    low += [record for plan in plans if plan not in carried for record in plan.switched]
+    switched = {id(record) for plan in carried for record in plan.switched}
     for record in {id(record): record for record in low}.values():
         if id(record) not in switched:
             session.diagnostics.remark(
@@ -94,7 +95,7 @@ def switch_on_counters(analysis: TokenWaits, written: Written, session: Session)
                 code="dynamic-unsupported",
                 at=record.place,
             )
-    for plan in plans:
+    for plan in carried:
         if plan.switched:
             GroupNumbers(plan).count()
 
@@ -108,26 +109,21 @@ class _Callees:
         self._fewest: dict[tuple[Item, Queue], int] = {}
 
     def groups(self, op: Operation, queue: Queue) -> int:
-        """At least so many groups are committed in a call; 0 in a cycle of calls."""
-        callee = self._called.get(op)
+        """At least so many groups are committed in a call; 0 in a cycle of calls, or if it never returns."""
+        callee, graph = self._called.get(op), self.analysis.graph
         if callee is None or queue.scope == "function":
             return 0
         if (callee, queue) not in self._fewest:
             self._fewest[callee, queue] = 0
-            self._fewest[callee, queue] = self._through(callee, queue)
+
+            def weight(item: Item) -> int:
+                return self.groups(item.op, queue) if item.kind == "call" else 1
+
+            commits = [item for item in graph.commits if item.queue == queue]
+            inside = [item for item in [*commits, *graph.calls] if graph.root_of(item) is callee]
+            least = balance(self.analysis.conditions, inside, weight).through(callee.frames[0])
+            self._fewest[callee, queue] = least if least < FOREVER else 0
         return self._fewest[callee, queue]
-
-    def _through(self, callee: Item, queue: Queue) -> int:
-        """The least number of groups on any path through a function; 0 if it never returns."""
-        graph = self.analysis.graph
-
-        def weight(item: Item) -> int:
-            return self.groups(item.op, queue) if item.kind == "call" else 1
-
-        commits = [item for item in graph.commits if item.queue == queue]
-        inside = [item for item in [*commits, *graph.calls] if graph.root_of(item) is callee]
-        least = balance(self.analysis.conditions, inside, weight).through(callee.frames[0])
-        return least if least < FOREVER else 0
 
     def commits(self, op: Operation, queue: Queue) -> bool:
         """Whether an op certainly commits a group to the queue."""
@@ -156,20 +152,13 @@ class _Plan:
             assert queue is not None
             self._choose(queue, [entry for entry in self.waits if entry[0].queue == queue])
 
-    @property
-    def foreign(self) -> list[int]:
-        """By queue, how many groups after the counter a token from elsewhere stands at most."""
-        return [-1 if queue.scope == "function" else 0 for queue in self.queues]
-
     def _choose(self, queue: Queue, waits: Written) -> None:
         """Find the waits of one queue whose tokens may be older than the static count says."""
         cases = self._cases_above(queue, waits)
         numbers = self._numbers_of_waits([item for item, _ in waits if item.op in cases])
         tracked = {self.analysis.values.handle(number) for number in numbers}
-        if any(value in self.tracked for value in tracked):
-            # The token of a wait on another queue too, where it means nothing.
-            return
-        if cases:
+        # The token of a wait on another queue too, where it means nothing.
+        if cases and self.tracked.keys().isdisjoint(tracked):
             self.tracked |= dict.fromkeys(tracked, len(self.queues))
             self.queues.append(queue)
             self.cases |= cases
@@ -194,8 +183,9 @@ class _Plan:
             if item in solved.before:
                 possible = ages.ages(solved.before[item], item.operands.values())
                 largest = largest_count(queue, wait_rule(item.op))
-                counts = [min(count, largest) for count in counts_in(possible)]
-                above = sorted({count for count in counts if count > record.count})
+                # The ages that its bits stand for.
+                counts = {bit - 2 for bit in range(2, possible.bit_length()) if possible >> bit & 1}
+                above = sorted({c for n in counts if (c := min(n, largest)) > record.count})
                 if above:
                     found[item.op] = above[:MOST_CASES]
         return found
@@ -219,12 +209,8 @@ class _Plan:
 
     def _is_followed(self, op: Operation) -> bool:
         """Whether the thread of the function certainly runs an op where it stands."""
-        for above in ancestors(op):
-            if above == self.root.op:
-                return True
-            if above.name not in CARRYING_OPS:
-                return False
-        return True
+        around = takewhile(lambda above: above != self.root.op, ancestors(op))
+        return all(above.name in CARRYING_OPS for above in around)
 
     def _counts(self, op: Operation, queues: list[Queue]) -> bool:
         """Whether an op makes a counter go on."""
@@ -286,7 +272,9 @@ class GroupNumbers(Carrier):
     def __init__(self, plan: _Plan) -> None:
         skeleton = plan.skeleton()
         super().__init__(skeleton, ir.IndexType.get(skeleton.root.context))
-        self.tracked, self.foreign = plan.tracked, plan.foreign
+        self.tracked = plan.tracked
+        # By queue, how many groups before the counter a token from elsewhere stands at most.
+        self.foreign = [int(queue.scope == "function") for queue in plan.queues]
         self._events = {
             block: [plan.event(op) for op in ops if not len(op.regions)]
             for block, ops in skeleton.events.items()
@@ -302,7 +290,7 @@ class GroupNumbers(Carrier):
         for argument in entry.arguments:
             queue = self.tracked.get(argument)
             if queue is not None:
-                self.bind(argument, self._entry.constant(-self.foreign[queue]))
+                self.bind(argument, self._entry.constant(self.foreign[queue]))
         self.run([self._zero] * len(self.foreign))
 
     def over(self, op: Operation, variables: Variables) -> Variables:
@@ -329,8 +317,6 @@ class GroupNumbers(Carrier):
         self, op: Operation, event: CounterEvent, queue: int, variables: Variables
     ) -> Value:
         counter, row = variables[queue], row_of(op)
-        if op.name in CALL_OPS:
-            return self._plus(counter, -self.foreign[queue], op)
         if row.commits is not None:
             return counter if event.queue == queue else self._entry.constant(NEVER)
         if row.token:
@@ -340,15 +326,12 @@ class GroupNumbers(Carrier):
             return self._at(after(op), op).select(op.operands[0], *numbers)
         if op.name in CAST_OPS:
             return self.companion(op.operands[0], variables)
-        return self._plus(counter, -self.foreign[queue], op)
+        return self._plus(counter, self.foreign[queue], op)
 
     def _switch(self, op: Operation, cases: list[int], queue: int, variables: Variables) -> None:
         write = self._at(before(op), op)
-        latest, *others = [self.companion(token, variables) for token in op.operands]
-        for number in others:
-            latest = write.largest(latest, number)
-        age = write.subtract(variables[queue], latest)
-        age = write.smallest(age, cases[-1])
+        latest = reduce(write.largest, [self.companion(one, variables) for one in op.operands])
+        age = write.smallest(write.subtract(variables[queue], latest), cases[-1])
         least = integer_attribute(op, wait_rule(op).count) or 0
 
         # Without tokens: the count of a case is given, and is not derived again.
@@ -381,7 +364,7 @@ class GroupNumbers(Carrier):
         for result in op.results:
             queue = self.tracked.get(result)
             if queue is not None:
-                self.bind(result, self._plus(variables[queue], -self.foreign[queue], op))
+                self.bind(result, self._plus(variables[queue], self.foreign[queue], op))
         return variables
 
 
@@ -452,8 +435,9 @@ class PossibleAges(Semiring[Ageing]):
             return self.unit
         if isinstance(event, Item):
             mine = event.queue == self.queue
-            groups = self.called(event.op) if event.kind == "call" else int(mine)
-            ages = self.foreign if event.kind == "call" else NEWEST if mine else NONE
+            groups, ages = int(mine), NEWEST if mine else NONE
+            if event.kind == "call":
+                groups, ages = self.called(event.op), self.foreign
             most = self._bounded(NEWEST << min(groups, self.oldest + 4))
             return Ageing(most, self._made(event.results.values(), ages))
         if event.sources:
@@ -528,10 +512,7 @@ class PossibleAges(Semiring[Ageing]):
 
     def ages(self, here: Ageing, values: Iterable[int]) -> int:
         """The ages that some tokens may have where all paths from the start are worth `here`."""
-        found = 0
-        for value in values:
-            found |= here.row(value).get(MADE, 0)
-        return found
+        return reduce(or_, (here.row(value).get(MADE, 0) for value in values), 0)
 
     def _all_older(self, ages: int, groups: int) -> int:
         """What ages may become while one of some numbers of groups is committed."""
@@ -547,11 +528,6 @@ class PossibleAges(Semiring[Ageing]):
         """All above the oldest are one."""
         ceiling = 1 << (self.oldest + 3)
         return ages if ages < ceiling else (ages & (ceiling - 1)) | (ceiling >> 1)
-
-
-def counts_in(ages: int) -> list[int]:
-    """The counts that a set of ages stands for, in order; those below 0 are left out."""
-    return [bit - 2 for bit in range(2, ages.bit_length()) if ages >> bit & 1]
 
 
 MOST_CONSTANTS = 64
@@ -626,26 +602,20 @@ def possible_constants(value: Value) -> list[int] | None:
     """All values that an integer can have, in order; None if they are not known, or too many."""
     arithmetic = Arithmetic()
     found: set[int] = set()
-    seen = {value}
-    work = [value]
-    while work:
-        here = work.pop()
-        constant = constant_value(here)
-        if constant is not None:
-            found.add(constant)
+
+    def sources(here: Value) -> Sequence[Value]:
+        known = origins(here)
+        return known.values if known.complete else ()
+
+    for here in reached([value], sources):
+        if sources(here):
             continue
-        sources = origins(here)
-        if sources.complete and sources.entries:
-            work += [source for source in sources.values if source not in seen]
-            seen.update(sources.values)
-        else:
-            low, high = arithmetic.value_range(here)
-            if low is None or high is None or high - low >= MOST_CONSTANTS:
-                return None
-            found.update(range(low, high + 1))
-        if len(found) > MOST_CONSTANTS:
+        constant = constant_value(here)
+        low, high = arithmetic.value_range(here) if constant is None else (constant, constant)
+        if low is None or high is None or high - low >= MOST_CONSTANTS:
             return None
-    return sorted(found)
+        found.update(range(low, high + 1))
+    return sorted(found) if len(found) <= MOST_CONSTANTS else None
 
 
 def switch_over_counts(

@@ -18,8 +18,10 @@ A depth-4 shift register with one group an iteration of 10^9 iterations takes 3 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
 
+K = TypeVar("K", bound=Hashable)
 Row = dict[int, int]
 State = dict[int, int]
 Columns = dict[int, Row]
@@ -47,9 +49,9 @@ def shifted(row: Row, cost: int) -> Row:
     return {source: reached + cost for source, reached in row.items()} if cost else row
 
 
-def least(rows: Iterable[Row]) -> Row:
+def least(rows: Iterable[dict[K, int]]) -> dict[K, int]:
     """Any of the rows may hold: the smallest cost from each source."""
-    best: Row = {}
+    best: dict[K, int] = {}
     for row in rows:
         for source, cost in row.items():
             if cost < best.get(source, FOREVER):
@@ -67,13 +69,8 @@ def compose(row: Row, sources: dict[int, Row]) -> Row:
 
 def resolved(row: Row, start: State) -> int | None:
     """The cost of a row whose sources have the costs `start`; None if there is no path."""
-    best: int | None = None
-    for source, cost in row.items():
-        if source in start:
-            reached = start[source] + cost
-            if best is None or reached < best:
-                best = reached
-    return best
+    costs = (start[source] + cost for source, cost in row.items() if source in start)
+    return min(costs, default=None)
 
 
 # -- any number of iterations --------------------------------------------------------------------------
@@ -87,10 +84,7 @@ def targets(columns: Columns) -> Targets:
     rows: Targets = {}
     for target, column in columns.items():
         for source, cost in column.items():
-            if source in rows:
-                rows[source].append((target, cost))
-            else:
-                rows[source] = [(target, cost)]
+            rows.setdefault(source, []).append((target, cost))
     return rows
 
 
@@ -99,9 +93,8 @@ def iterate_up_to(rows: Targets, state: State, iterations: int | None) -> State:
     relaxation, one iteration of the loop at a time. What no iteration improves stays as it was."""
     best = dict(state)
     changed = state
-    done = 0
-    while changed and (iterations is None or done < iterations):
-        done += 1
+    while changed and iterations != 0:
+        iterations = iterations and iterations - 1
         improved: State = {}
         for source, reached in changed.items():
             for target, cost in rows.get(source, ()):
@@ -118,19 +111,15 @@ def iterate_up_to(rows: Targets, state: State, iterations: int | None) -> State:
 
 def power(columns: Columns, iterations: int) -> Columns:
     """The matrix of exactly so many iterations, 1 or more, by squaring."""
-    found: Columns | None = None
-    while True:
-        if iterations & 1:
-            found = columns if found is None else product(found, columns)
-        iterations >>= 1
-        if not iterations:
-            assert found is not None
-            return found
-        squared = product(columns, columns)
-        # A shift register of new tokens holds the same after as many iterations as it has slots.
-        if squared == columns:
-            return columns if found is None else product(found, columns)
-        columns = squared
+    rest = iterations // 2
+    if not rest:
+        return columns
+    squared = product(columns, columns)
+    # A shift register of new tokens holds the same after as many iterations as it has slots.
+    if squared == columns:
+        return columns
+    found = power(squared, rest)
+    return product(columns, found) if iterations & 1 else found
 
 
 def product(first: Columns, later: Columns) -> Columns:
@@ -148,9 +137,5 @@ def product(first: Columns, later: Columns) -> Columns:
 
 def once(columns: Columns, state: State) -> State:
     """The state after one iteration."""
-    following: State = {}
-    for target, column in columns.items():
-        costs = [state[source] + cost for source, cost in column.items() if source in state]
-        if costs:
-            following[target] = min(costs)
-    return following
+    found = {target: resolved(column, state) for target, column in columns.items()}
+    return {target: cost for target, cost in found.items() if cost is not None}

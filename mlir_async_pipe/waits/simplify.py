@@ -39,7 +39,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.chips.target import Target, target_for
-from mlir_async_pipe.facts.flow.algorithms import reached
+from mlir_async_pipe.facts.flow.algorithms import by_halves, reached
 from mlir_async_pipe.facts.flow.flow_graph import Item, Node
 from mlir_async_pipe.facts.flow.region_flow import successors
 from mlir_async_pipe.facts.flow.solver import Semiring, Solver
@@ -97,7 +97,7 @@ def simplify_waits(module_op: Any, options: SimplifyWaitsOptions, session: Sessi
             _drop(item.op, what, session)
     if options.keep_commits:
         return
-    for mark in uncounted_marks(module_op, target):
+    for mark in [mark for each in functions(module_op) for mark in uncounted_marks(each, target)]:
         _drop(mark, "uncounted-mark", session)
     idle = idle_commits(TokenWaits(module_op.operation, target))
     going = droppable(module_op, target, idle) if idle else []
@@ -131,7 +131,7 @@ def redundant_waits(analysis: TokenWaits) -> list[Item]:
     for queue, abstract in kinds:
         if queue is None:
             continue
-        items = [item for item in everything if item.kind == "call" or _uses(item, queue)]
+        items = [item for item in everything if item.kind == "call" or _may_use(item, queue)]
         transfer = partial(_transfer, queue, abstract, _committing(analysis, queue))
         flight = Solver(analysis.conditions, items, InFlight(transfer), partial(_at_start, queue))
         for item in items:
@@ -146,8 +146,8 @@ def redundant_waits(analysis: TokenWaits) -> list[Item]:
     return found
 
 
-def _uses(item: Item, queue: Queue) -> bool:
-    # A commit to an unknown queue may add to this one.
+def _may_use(item: Item, queue: Queue) -> bool:
+    """A commit to an unknown queue may add to this one."""
     return item.queue == queue or (item.queue is None and item.kind == "commit")
 
 
@@ -175,7 +175,7 @@ def _transfer(queue: Queue, abstract: int | None, committing: set[Item], item: I
 def _committing(analysis: TokenWaits, queue: Queue) -> set[Item]:
     """The functions that may commit to a queue, themselves or through calls."""
     graph = analysis.graph
-    commits = [item for item in graph.commits if _uses(item, queue)]
+    commits = [item for item in graph.commits if _may_use(item, queue)]
     unknown = [call for call in graph.calls if call.callee is None]
     return graph.with_callers(map(graph.root_of, [*commits, *unknown]))
 
@@ -183,9 +183,7 @@ def _committing(analysis: TokenWaits, queue: Queue) -> set[Item]:
 def allowed(item: Item) -> int | None:
     """The groups that a wait lets stay in flight, None if that is not a constant."""
     row = row_of(item.op)
-    if row.wait is None:
-        return None
-    if count_operand(item.op) is not None:
+    if row.wait is None or count_operand(item.op) is not None:
         return None
     count = given_count(item.op)
     if count is None and row.wait.form == "token" and row.wait.count not in item.op.attributes:
@@ -242,12 +240,8 @@ def _covers(later: Item, earlier: Item) -> bool:
 # the wait counts it, and its copies are waited for by nothing else.
 
 
-def uncounted_marks(root: Any, target: Target | None) -> list[Operation]:
-    """The marks of function-scope queues that no wait can count, in textual order."""
-    return [mark for function in functions(root) for mark in _of_function(function, target)]
-
-
-def _of_function(function: Operation, target: Target | None) -> list[Operation]:
+def uncounted_marks(function: Operation, target: Target | None) -> list[Operation]:
+    """The marks of function-scope queues in a function that no wait can count, in textual order."""
     marks: list[tuple[Operation, Queue]] = []
     waiting: dict[Queue, Skeleton] = {}
     for op in walk(function):
@@ -257,15 +251,13 @@ def _of_function(function: Operation, target: Target | None) -> list[Operation]:
         if row.commits == "group" and not any(map(is_used, op.results)):
             marks.append((op, queue))
             if queue not in waiting:
-                waiting[queue] = _waits_on(function, queue, target)
+                waits = partial(_may_wait_on, queue, target)
+                waiting[queue] = Skeleton(function, waits, waits)
     return [mark for mark, queue in marks if not _may_be_counted(mark, waiting[queue])]
 
 
-def _waits_on(function: Operation, queue: Queue, target: Target | None) -> Skeleton:
-    def waits(op: Operation) -> bool:
-        return row_of(op).wait is not None and queue_of(op, target) in (queue, None)
-
-    return Skeleton(function, waits, waits)
+def _may_wait_on(queue: Queue, target: Target | None, op: Operation) -> bool:
+    return row_of(op).wait is not None and queue_of(op, target) in (queue, None)
 
 
 def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
@@ -273,13 +265,10 @@ def _may_be_counted(mark: Operation, waits: Skeleton) -> bool:
     op = mark
     while op != waits.root:
         block = op.block
-        here = waits.of(block)
-        if here:
-            siblings = operations(block)
-            last = siblings.index(here[-1])
-            if last > siblings.index(op):
-                return True
-        if any(waits.of(other) for other in reached(successors(block), successors)):
+        here, siblings = waits.of(block), operations(block)
+        if here and siblings.index(here[-1]) > siblings.index(op):
+            return True
+        if any(map(waits.of, reached(successors(block), successors))):
             return True
         op = op.parent.operation
         row = REGION_ROWS.get(op.name)
@@ -316,13 +305,10 @@ def idle_commits(analysis: TokenWaits) -> list[Item]:
                 continue
             if graph.root_of(item) in numbered or PADDING in item.op.attributes:
                 continue
-            if (
-                not _is_group(item)
-                or not _is_group(following)
-                or any(map(is_used, item.op.results))
-            ):
+            if not (_is_group(item) and _is_group(following)) or any(map(is_used, item.op.results)):
                 continue
-            if _between(node, item, following):
+            # A wait, a call or an op with such inside.
+            if any(item.position < other.position < following.position for other in node.items):
                 continue
             # Three groups in a row become one: the first may not touch what the third does.
             joined = {other.op for other in found if other.node is node}
@@ -333,11 +319,6 @@ def idle_commits(analysis: TokenWaits) -> list[Item]:
 
 def _is_group(item: Item) -> bool:
     return row_of(item.op).commits == "group"
-
-
-def _between(node: Node, first: Item, last: Item) -> bool:
-    """Whether a wait, a call or an op with such inside stands between two commits."""
-    return any(first.position < item.position < last.position for item in node.items)
 
 
 def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
@@ -362,14 +343,10 @@ def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
                 # What a callee issued is in the group too.
                 known = False
             group += [access for access in accesses(inner) if access.asynchronous or inner != op]
-    return known and not _conflict(earlier, group)
-
-
-def _conflict(first: list[Access], second: list[Access]) -> bool:
-    return any(
+    return known and not any(
         (a.writes or b.writes) and may_alias(root_of(a.memory), root_of(b.memory))
-        for a in first
-        for b in second
+        for a in earlier
+        for b in group
     )
 
 
@@ -395,40 +372,36 @@ Positions = frozenset[int]
 def droppable(module_op: Any, target: Target | None, candidates: list[Item]) -> list[Any]:
     """Those of the candidates that may go together, as ops."""
     trial = _Trial(module_op, target)
-    chosen = trial.most_of([item.position for item in candidates], frozenset())
-    return [item.op for item in candidates if item.position in chosen]
+    by_halves([item.position for item in candidates], trial.drop, MOST_TRIES)
+    return [item.op for item in candidates if item.position in trial.dropped]
 
 
 class _Trial:
-    """Counts a module again and again, with other commits left out."""
+    """Counts a module again and again, without the commits that are `dropped`."""
 
     def __init__(self, module_op: Any, target: Target | None) -> None:
         self.module_op = module_op
         self.target = target
-        self.tries = 0
+        self.dropped: Positions = frozenset()
         self.before = self._counts(TokenWaits(module_op.operation, target))
-
-    def most_of(self, candidates: list[int], chosen: Positions) -> Positions:
-        """Add as many candidates as go well with what is chosen."""
-        if not candidates or self.tries >= MOST_TRIES:
-            return chosen
-        self.tries += 1
-        together = chosen | set(candidates)
-        if self._is_harmless(together):
-            return together
-        if len(candidates) == 1:
-            return chosen
-        half = len(candidates) // 2
-        return self.most_of(candidates[half:], self.most_of(candidates[:half], chosen))
 
     def _counts(self, analysis: TokenWaits) -> dict[int, int]:
         """What each wait can let stay in flight, by position; without those never reached."""
-        found = {}
-        for counted in analysis.count():
-            if counted.count is not None:
-                largest = largest_count(counted.item.queue, wait_rule(counted.item.op))
-                found[counted.item.position] = min(largest, max(0, counted.count))
-        return found
+        return {
+            counted.item.position: min(
+                largest_count(counted.item.queue, wait_rule(counted.item.op)), max(0, counted.count)
+            )
+            for counted in analysis.count()
+            if counted.count is not None
+        }
+
+    def drop(self, more: list[int]) -> bool:
+        """Drop some as well, if no wait gets stricter then."""
+        dropped = self.dropped.union(more)
+        if not self._is_harmless(dropped):
+            return False
+        self.dropped = dropped
+        return True
 
     def _is_harmless(self, dropped: Positions) -> bool:
         analysis = TokenWaits(self.module_op.operation, self.target)

@@ -152,21 +152,15 @@ class LoopSlots:
     def state(self, here: dict[int, int]) -> State:
         """The slots as they stand before the loop, where values have the costs `here`."""
         found = {value: here[value] for value in self.kept if value in here}
-        for slot, value in self.start.items():
-            if value in here:
-                found[slot] = here[value]
-        found[FRESH] = 0
-        return found
+        found |= {slot: here[value] for slot, value in self.start.items() if value in here}
+        return {**found, FRESH: 0}
 
     def states(self, reads: dict[int, Row]) -> dict[int, State]:
         """The slots as they stand before the loop, for each source that `reads` names."""
         found: dict[int, State] = {FRESH: {FRESH: 0}}
         for slot, value in (*zip(self.kept, self.kept, strict=True), *self.start.items()):
             for source, cost in reads.get(value, NO_ROW).items():
-                if source in found:
-                    found[source][slot] = cost
-                else:
-                    found[source] = {slot: cost}
+                found.setdefault(source, {})[slot] = cost
         return found
 
 
@@ -395,12 +389,11 @@ class Summaries:
             states = self._any_number(item, loop, states)
         else:
             states = self._exactly(item, loop, states, trips)
-        results: dict[int, Row] = {}
-        for number in item.results:
-            argument = loop.arguments[number]
-            results[number] = {
-                source: state[argument] for source, state in states.items() if argument in state
-            }
+        results = {
+            number: {source: state[slot] for source, state in states.items() if slot in state}
+            for number in item.results
+            for slot in (loop.arguments[number],)
+        }
         body = self.passage(item.frames[0], block.line.assumption)
         return Passage(_times(trips or 0, body.cost), results)
 
@@ -411,15 +404,14 @@ class Summaries:
         passed = {source: loop.up_to(state, most) for source, state in states.items()}
         if not self.witnesses:
             return passed
-        reason = "zero-trip-loop" if self.events.commits_in(item) else None
+        reason = "zero-trip-loop" if item in self.events.committing else None
         never = self.said(0, "'{}' does not run at all", item.op, reason)
-        return {
-            source: {
-                slot: cost + never if _stayed(slot, cost, states[source]) else cost
-                for slot, cost in state.items()
-            }
-            for source, state in passed.items()
-        }
+        for source, state in passed.items():
+            for slot, cost in state.items():
+                # The very path from the start: no iteration is on it.
+                if slot != FRESH and cost is states[source].get(slot):
+                    state[slot] = cost + never
+        return passed
 
     def _exactly(
         self, item: Item, loop: LoopSlots, states: dict[int, State], trips: int
@@ -477,9 +469,8 @@ class Summaries:
             return Passage(FOREVER, {})
         before = self.before_condition(item, block.line.assumption, False)
         loop = self.loop(item, block.line.assumption)
-        states = loop.states(block.reads[item])
         most = None if goes_on is None else 0
-        states = self._any_number(item, loop, states, most)
+        states = self._any_number(item, loop, loop.states(block.reads[item]), most)
         results: dict[int, Row] = {}
         for source, state in states.items():
             for number in item.results:
@@ -504,12 +495,10 @@ class Summaries:
 
     def loop(self, item: Item, assumption: Assumption) -> LoopSlots:
         """The carried values of a loop, and how they move in one iteration."""
-        key = self.scopes.key
-        truths = tuple([key(frame, assumption) for frame in item.frames])
-        found = self._loops.get((item, truths))
-        if found is None:
-            found = self._loops[item, truths] = self._make_loop(item, assumption)
-        return found
+        key = item, tuple([self.scopes.key(frame, assumption) for frame in item.frames])
+        if key not in self._loops:
+            self._loops[key] = self._make_loop(item, assumption)
+        return self._loops[key]
 
     def _make_loop(self, item: Item, assumption: Assumption) -> LoopSlots:
         first = item.frames[0]
@@ -600,20 +589,17 @@ class Summaries:
             groups = line.before[number + 1] - line.before[number]
             if item.kind == "commit":
                 yield "a younger group is committed", item.op, None, 1
+            elif item.kind == "call" and item.callee is None:
+                yield "a call that may commit groups", item.op, "unknown-call", groups
+            elif item.kind == "call" and item in self.events.recursive:
+                yield "a call in a cycle of calls", item.op, "recursive-call", groups
             elif item.kind == "call":
-                yield *self._past_call(item), groups
+                yield "a call", item.op, None, groups
             elif item.is_boundary:
                 yield "'{}' is passed: 0 groups", item.op, "crosses-parallel", 0
             else:
                 reason = self._why_so_few(item, line.assumption, groups)
                 yield "past '{}'", item.op, reason, groups
-
-    def _past_call(self, item: Item) -> tuple[str, object, str | None]:
-        if item.callee is None:
-            return "a call that may commit groups", item.op, "unknown-call"
-        if item in self.events.recursive:
-            return "a call in a cycle of calls", item.op, "recursive-call"
-        return "a call", item.op, None
 
     def _why_so_few(self, item: Item, assumption: Assumption, groups: int) -> str | None:
         """Why an op with regions may commit no more groups."""
@@ -628,11 +614,6 @@ class Summaries:
 def _after(earlier: int, row: Row) -> Row:
     """The row of a path that something comes before."""
     return {source: earlier + cost for source, cost in row.items()} if earlier else row
-
-
-def _stayed(slot: int, cost: int, start: State) -> bool:
-    """Whether no iteration is on the path to a slot: then it is the very path from the start."""
-    return slot != FRESH and cost is start.get(slot)
 
 
 def _times(trips: int, cost: int) -> int:
@@ -804,9 +785,7 @@ class BlockGraph:
 
     def forwarded(self, cost_of: dict[int, int], number: int) -> int:
         """The least cost of what the exits forward as operand `number`, after a search."""
-        return min(self._all_forwarded(cost_of, number), default=FOREVER)
-
-    def _all_forwarded(self, cost_of: dict[int, int], number: int) -> Iterator[int]:
+        best = FOREVER
         for place in self._exits:
             value = place[0].leaving.get(number)
             if value is not None:
@@ -815,7 +794,8 @@ class BlockGraph:
                 for middle, more in end.items():
                     state = states.get(middle)
                     if state in cost_of:
-                        yield cost_of[state] + more
+                        best = min(best, cost_of[state] + more)
+        return best
 
     def cost(self) -> int:
         """The least number of groups on paths through the frame."""

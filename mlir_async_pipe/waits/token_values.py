@@ -60,7 +60,9 @@ class TokenValues:
         self.defs: dict[int, Def] = {}
         self._handles: dict[int, Any] = {}
         self.used_elsewhere: dict[int, list[Node]] = {}
-        self._ids = _results_of(graph.commits)
+        # The tokens of the commits are numbered by their places in the list.
+        made = ((number, item.op.results) for number, item in enumerate(graph.commits, 1))
+        self._ids = {results[0]: number for number, results in made if len(results)}
         self._free_number = len(graph.commits) + 1
         self._last: Item | None = None
         self._work: list[tuple[int, Any]] = []
@@ -179,8 +181,7 @@ class TokenValues:
         place = value.arg_number
         frame = node.frame
         item = frame.item
-        if not node.arguments:
-            node.arguments = {}
+        node.arguments = node.arguments or {}
         node.arguments[place] = number
         if node is not frame.nodes[0]:
             self._follow_predecessors(node, place)
@@ -206,10 +207,9 @@ class TokenValues:
             item.operands[carried] = self.use(operand, item.node)
 
     def _loop(self, item: Item) -> _LoopHandles:
-        found = self._loops.get(item)
-        if found is None:
-            found = self._loops[item] = _LoopHandles.of(item)
-        return found
+        if item not in self._loops:
+            self._loops[item] = _LoopHandles.of(item)
+        return self._loops[item]
 
     def _follow_leaving(self, frame: Frame, number: int) -> None:
         """The values that the exits of a frame forward as operand `number`."""
@@ -222,8 +222,7 @@ class TokenValues:
                     known = self._exits[node] = (() if first is None else op.operands, first or 0)
                 operands, first = known
                 if first + number < len(operands):
-                    if not node.leaving:
-                        node.leaving = {}
+                    node.leaving = node.leaving or {}
                     node.leaving[number] = self.use(operands[first + number], node)
 
     def _follow_predecessors(self, node: Node, place: int) -> None:
@@ -236,21 +235,17 @@ class TokenValues:
             operands, ranges = known
             given = ranges[edge.number]
             if given is not None and place < len(given):
-                value = self.use(operands[given.start + place], source)
-                if edge.values:
-                    edge.values[place] = value
-                else:
-                    edge.values = {place: value}
+                edge.values = edge.values or {}
+                edge.values[place] = self.use(operands[given.start + place], source)
 
     def edges_into(self, node: Node) -> list[tuple[Node, Edge]]:
         """The edges that come to a block, with the blocks that they come from."""
         into = self._predecessors.get(node.frame)
         if into is None:
-            into = {}
+            into = self._predecessors[node.frame] = {}
             for source in node.frame.nodes:
                 for edge in source.edges:
                     into.setdefault(edge.target, []).append((source, edge))
-            self._predecessors[node.frame] = into
         return into.get(node, [])
 
     def _define_result(self, value: Any, number: int, item: Item) -> Def:
@@ -271,22 +266,11 @@ class TokenValues:
     def _follow_call(self, value: Any, place: int, item: Item) -> None:
         if item.callee is None:
             return
-        frame = item.callee.frames[0]
-        self._follow_leaving(frame, place)
+        self._follow_leaving(item.callee.frames[0], place)
         for number, operand in enumerate(item.op.operands):
             if operand.type == value.type and number not in item.operands:
                 assert item.node is not None
                 item.operands[number] = self.use(operand, item.node)
-
-
-def _results_of(commits: Sequence[Item]) -> dict[Any, int]:
-    """The tokens of the commits, numbered by their places in the list from 1 on."""
-    numbers: dict[Any, int] = {}
-    for number, item in enumerate(commits, 1):
-        results = item.op.results
-        if len(results):
-            numbers[results[0]] = number
-    return numbers
 
 
 @dataclass(eq=False, slots=True)
@@ -336,7 +320,8 @@ class Events:
     `of` maps each block to its events in order; `roots` are the functions with any, callees
     before callers, and `frames` their regions that may have some, outer ones first.
     `recursive` are the calls that may call themselves again, `selects` and `nested` the events
-    that are selects, and ops with regions.
+    that are selects, and ops with regions; `committing` those of these, and functions, in which groups
+    may be committed.
     """
 
     queue: Queue
@@ -351,10 +336,6 @@ class Events:
     _commits: dict[Node, list[int]] = field(default_factory=dict)
     called: set[Item] = field(default_factory=set)
     committing: set[Item] = field(default_factory=set)
-
-    def commits_in(self, item: Item) -> bool:
-        """Whether a group may be committed to the queue inside an op with regions."""
-        return item in self.committing
 
     def commits(self, node: Node) -> list[int]:
         """The numbers of those events of a block that commit, or may."""
@@ -373,7 +354,7 @@ class Events:
         if item.kind == "call":
             known = item.callee is not None and item not in self.recursive
             return self.queue.scope == "thread" or not known
-        return self.commits_in(item)
+        return item in self.committing
 
 
 def collect(graph: FlowGraph, values: TokenValues, queue: Queue, waits: list[Item]) -> Events:

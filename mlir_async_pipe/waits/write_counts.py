@@ -83,9 +83,9 @@ def explain(wait: Counted) -> tuple[str, tuple[WitnessStep, ...]]:
 
 
 def wait_rule(op: Any) -> WaitRule:
-    row = row_of(op)
-    assert row.wait is not None
-    return row.wait
+    rule = row_of(op).wait
+    assert rule is not None
+    return rule
 
 
 def largest_count(queue: Queue | None, rule: WaitRule) -> int:

@@ -178,3 +178,17 @@ def _meet(a: N, b: N, nearest: dict[N, N], rank: dict[N, int]) -> N:
         while rank[b] < rank[a]:
             b = nearest[b]
     return a
+
+
+def by_halves(candidates: list[N], go: Callable[[list[N]], bool], tries: int) -> list[N]:
+    """The candidates that go: all of them if `go` says so, else those of either half; it is asked so often at most."""
+    gone: list[N] = []
+    pending = [candidates] if candidates else []
+    while pending and tries > 0:
+        some, tries = pending.pop(), tries - 1
+        if go(some):
+            gone += some
+        elif len(some) > 1:
+            half = len(some) // 2
+            pending += some[half:], some[:half]
+    return gone

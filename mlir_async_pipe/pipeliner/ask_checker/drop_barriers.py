@@ -21,7 +21,7 @@ functions; and with mbarriers, which are judged separately.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,7 @@ from mlir_async_pipe.checker.selection import (
     with_callees,
 )
 from mlir_async_pipe.chips.target import ChipOptions, Target, target_for
+from mlir_async_pipe.facts.flow.algorithms import by_halves
 from mlir_async_pipe.facts.loops.annotations import DRAIN, remove
 from mlir_async_pipe.session.diagnostics import Place
 from mlir_async_pipe.session.passes import register
@@ -160,9 +161,12 @@ def _drop_in(
     inside = {op: sum(above.name in LOOP_OPS for above in ancestors(op)) for op in doubtful}
     doubtful.sort(key=inside.__getitem__, reverse=True)
     promised = replace(promised, assume_several_threads=True)
-    trials = _Trials(kernel, around, target, promised, options.trials)
+
+    def is_proven() -> bool:
+        return _is_proven(check_kernel(kernel, around, target, promised, until_found=True))
+
     places = {op: Place.of(op) for op in doubtful}
-    dropped = list(trials.shrink(doubtful))
+    dropped = by_halves(doubtful, lambda some: _can_go(some, is_proven), options.trials)
     for op in dropped:
         session.record("needless", DroppedBarrier(places[op], op.name))
         said = f"'{op.name}' is dropped: no two threads need it"
@@ -193,52 +197,25 @@ def _is_known(op: Operation, callees: Callees) -> bool:
     if op.name in CALL_OPS and row.does == "unknown":
         callee = callee_of(op, callees)
         return callee is not None and has_body(callee)
-    if row.phase is not None or row.fence is not None:
-        return False
-    if flag_order(op) != UNORDERED:
+    if row.phase is not None or row.fence is not None or flag_order(op) != UNORDERED:
         return False
     return row.known or row.pure or row.harmless or op.name in _CONTROL
 
 
-@dataclass
-class _Trials:
-    """Checks of one kernel without some of its barriers, of which so many are `left`."""
-
-    kernel: Operation
-    around: ModuleKernels
-    target: Target | None
-    promised: CheckOptions
-    left: int
-
-    def shrink(self, barriers: list[Operation]) -> Iterator[Operation]:
-        """Take out as many of the barriers as can go; gives those that are out."""
-        if not barriers or self.left <= 0:
-            return
-        if self._can_go(barriers):
-            yield from barriers
-        elif len(barriers) > 1:
-            half = len(barriers) // 2
-            yield from self.shrink(barriers[:half])
-            yield from self.shrink(barriers[half:])
-
-    def _can_go(self, barriers: list[Operation]) -> bool:
-        """Take the barriers out, and put them back if the kernel is not proven without them."""
-        self.left -= 1
-        places = []
-        for op in barriers:
-            siblings = operations(op.block)
-            places.append((op, siblings[siblings.index(op) + 1]))
-            op.detach_from_parent()
-        edited()
-        without = check_kernel(
-            self.kernel, self.around, self.target, self.promised, until_found=True
-        )
-        if _is_proven(without):
-            return True
-        for op, following in reversed(places):
-            ir.InsertionPoint(following).insert(op)
-        edited()
-        return False
+def _can_go(barriers: list[Operation], is_proven: Callable[[], bool]) -> bool:
+    """Take the barriers out, and put them back if the kernel is not proven without them."""
+    places = []
+    for op in barriers:
+        siblings = operations(op.block)
+        places.append((op, siblings[siblings.index(op) + 1]))
+        op.detach_from_parent()
+    edited()
+    if is_proven():
+        return True
+    for op, following in reversed(places):
+        ir.InsertionPoint(following).insert(op)
+    edited()
+    return False
 
 
 @dataclass(frozen=True)
@@ -271,7 +248,6 @@ def run_drains(module: Any, options: ChipOptions, session: Session) -> None:
     is left in flight at the kernel's end. Only in kernels, whose memory no caller sees, and only where every
     op was followed.
 
-    Try every marked wait, and those for what was waited for before; the marks go.
     """
     target = target_for(options, session)
     if not _candidates(module):

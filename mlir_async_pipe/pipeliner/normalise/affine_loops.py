@@ -16,7 +16,8 @@ statements are numbered, since it would have others. Accesses around the loop ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial, reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -43,6 +44,7 @@ from mlir_async_pipe.bindings.structured_ops import end_with_yield, write_for
 from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, counted_loops
 from mlir_async_pipe.facts.values.alignment import element_bytes, static_strides
 from mlir_async_pipe.facts.values.domains import OperandPlace, results_of_map
+from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
@@ -68,16 +70,13 @@ def write_affine_loops(module: Any) -> None:
     ]
     inside = {op: None for loop in asked for op in walk(loop) if op.name == "affine.for"}
     for function in dict.fromkeys(enclosing(loop, FUNCTION_OPS) or loop for loop in asked):
-        for op in [op for op in walk(function) if op.name in ACCESSES]:
+        for op in walk_named(function, ACCESSES.__contains__):
             _write_access(op)
     # Inner loops first: what is in a loop that is written anew moves along.
     for op in reversed(inside):
         _write_loop(op)
-    loops = [
-        op for op in walk_named(module, ("scf.for",).__contains__) if NUM_STAGES in op.attributes
-    ]
-    for loop in loops:
-        for op in [op for op in walk(loop) if op.name == "affine.apply"]:
+    for loop in walk_named(module, "scf.for".__eq__):
+        for op in walk_named(loop, "affine.apply".__eq__) if NUM_STAGES in loop.attributes else ():
             _write_sum(op, loop)
 
 
@@ -88,25 +87,25 @@ def _write_sum(op: Operation, outer: Operation) -> None:
     rounding = [_ROUNDS.search(str(part)) is not None for part in parts]
     if len(parts) < 2 or not any(rounding):
         return
-    operands, kind = list(op.operands), ir.IndexType.get(op.context)
+    operands, write = list(op.operands), IntegerWriter.before(op)
     pieces = []
     for part, rounds in zip(parts, rounding, strict=True):
         numbers = [int(n) + whole.n_dims * (s == "s") for s, n in _OPERAND.findall(str(part))]
         used = [operands[number] for number in numbers]
         # What the part does not read may be anything: not what an inner loop changes.
         given = [value if value in used or not used else used[0] for value in operands]
-        one = {
-            "map": ir.AffineMapAttr.get(
-                ir.AffineMap.get(whole.n_dims, whole.n_symbols, [part], op.context)
-            )
-        }
-        ip = before(_outermost(op, outer, used) if rounds else op)
-        pieces.append(create("affine.apply", given, [kind], one, ip=ip, loc=op.location).results[0])
-    total = pieces[0]
-    for piece in pieces[1:]:
-        total = OpWriter.before(op).make("arith.addi", [total, piece], kind)
+        one = ir.AffineMap.get(whole.n_dims, whole.n_symbols, [part], op.context)
+        place = OpWriter(before(_outermost(op, outer, used) if rounds else op), op.location)
+        pieces.append(_apply(place, "affine.apply", given, ir.AffineMapAttr.get(one)))
+    total = reduce(partial(write.binary, "arith.addi"), pieces)
     op.results[0].replace_all_uses_with(total)
     op.erase()
+
+
+def _apply(write: OpWriter, name: str, operands: Sequence[Value], affine_map: Any) -> Value:
+    """The value of a map, or the largest or smallest one."""
+    kind = ir.IndexType.get(write.location.context)
+    return write.make(name, operands, kind, {"map": affine_map})
 
 
 # What rounds in the text of an affine expression, and the dimensions and symbols that it reads.
@@ -124,21 +123,20 @@ def _summands(expression: Any) -> list[Any]:
 def _outermost(op: Operation, outer: Operation, used: Sequence[Value]) -> Operation:
     """The outermost loop inside of `outer`, around an op, in which no value of `used` is made; else
     the op itself."""
-    while True:
-        around = op.parent.operation
-        made = [
-            value for value in used if around in (source_op(value), *ancestors(source_op(value)))
-        ]
-        if around == outer or around.name != "scf.for" or made:
+    sources = [source_op(value) for value in used]
+    inside = {around for source in sources for around in (source, *ancestors(source))}
+    while (around := op.parent.operation) != outer and around.name == "scf.for":
+        if around in inside:
             return op
         op = around
+    return op
 
 
 def _can_be_written(loop: Operation) -> bool:
     """Whether what else is affine in it, if anything, takes any index."""
-    found = [op for op in walk(loop) if op.name.startswith("affine.")]
-    others = [op for op in found if op.name not in (*ACCESSES, "affine.for", "affine.yield")]
-    return all(map(is_pure, others))
+    written = (*ACCESSES, "affine.for", "affine.yield")
+    affine = (op for op in walk(loop) if op.name.startswith("affine."))
+    return all(op.name in written or is_pure(op) for op in affine)
 
 
 def _write_access(op: Operation) -> None:
@@ -146,7 +144,7 @@ def _write_access(op: Operation) -> None:
     operands = list(op.operands)
     indices = _values(op, "map", operands[kept:])
     kinds = [result.type for result in op.results]
-    _replace(op, create(name, [*operands[:kept], *indices], kinds, ip=before(op), loc=op.location))
+    _replace(op, OpWriter.before(op).op(name, [*operands[:kept], *indices], kinds))
 
 
 def _write_loop(op: Operation) -> None:
@@ -158,17 +156,11 @@ def _write_loop(op: Operation) -> None:
         _bound(op, "upperBoundMap", "affine.min", operands[lower : lower + upper]),
         _index(op, ir.IntegerAttr(op.attributes["step"]).value),
     ]
-    made = create(
-        "scf.for",
-        [*bounds, *initial],
-        [result.type for result in op.results],
-        {name: value for name, value in attributes_of(op).items() if name not in OF_A_LOOP},
-        regions=1,
-        ip=before(op),
-        loc=op.location,
-    )
-    block = op.regions[0].blocks[0]
-    block.append_to(made.regions[0])
+    kinds = [result.type for result in op.results]
+    kept = {name: value for name, value in attributes_of(op).items() if name not in OF_A_LOOP}
+    ip, loc = before(op), op.location
+    made = create("scf.for", [*bounds, *initial], kinds, kept, regions=1, ip=ip, loc=loc)
+    op.regions[0].blocks[0].append_to(made.regions[0])
     block = made.regions[0].blocks[0]
     end_with_yield(block, list(terminator(block).operands))
     _replace(op, made)
@@ -178,9 +170,7 @@ def _bound(op: Operation, name: str, several: str, operands: Sequence[Value]) ->
     """The largest lower or the smallest upper bound."""
     if len(results_of_map(op.attributes[name])) == 1:
         return _values(op, name, operands)[0]
-    kind = ir.IndexType.get(op.context)
-    bounds = {"map": op.attributes[name]}
-    return create(several, operands, [kind], bounds, ip=before(op), loc=op.location).results[0]
+    return _apply(OpWriter.before(op), several, operands, op.attributes[name])
 
 
 def _values(op: Operation, name: str, operands: Sequence[Value]) -> list[Value]:
@@ -193,10 +183,8 @@ def _values(op: Operation, name: str, operands: Sequence[Value]) -> list[Value]:
         elif isinstance(result, OperandPlace):
             made.append(operands[result.operand])
         else:
-            one = {"map": ir.AffineMapAttr.get(affine_map.get_submap([number]))}
-            kind = ir.IndexType.get(op.context)
-            apply = create("affine.apply", operands, [kind], one, ip=before(op), loc=op.location)
-            made.append(apply.results[0])
+            one = ir.AffineMapAttr.get(affine_map.get_submap([number]))
+            made.append(_apply(OpWriter.before(op), "affine.apply", operands, one))
     return made
 
 
@@ -228,11 +216,10 @@ def write_tile_copies(loop: Operation) -> None:
             continue
         if _is_tile(*op.operands):
             _write_pieces(op)
+            op.erase()
         elif op.name == "linalg.copy":
-            create("memref.copy", op.operands, ip=before(op), loc=op.location)
-        else:
-            continue
-        op.erase()
+            OpWriter.before(op).op("memref.copy", op.operands)
+            op.erase()
 
 
 def _alike(source: Value, target: Value) -> bool:
@@ -260,10 +247,29 @@ def _write_pieces(copy: Operation) -> None:
     length = _piece(columns, element_bytes(source))
     row = ir.VectorType.get([length], kind.element_type, loc=place)
     extents = [(size, 1) for size in rows] + [(columns, length)]
-    written = _unrolled if prod(rows) * (columns // length) <= MOST_PIECES else _looped
-    for ip, indices in written(extents, index, before(copy), place):
-        loaded = create("vector.load", [source, *indices], [row], ip=ip, loc=place)
-        create("vector.store", [loaded.results[0], target, *indices], ip=ip, loc=place)
+    if prod(rows) * (columns // length) <= MOST_PIECES:
+        for numbers in product(*(range(0, size, step) for size, step in extents)):
+            indices = [constant(number, index, before(copy), place) for number in numbers]
+            _copy_row(source, target, indices, row, OpWriter.before(copy))
+        return
+    # A loop for each dimension of several pieces.
+    ip, indices = before(copy), []
+    for size, step in extents:
+        bounds = [constant(number, index, ip, place) for number in (0, size, step)]
+        if size == step:
+            indices.append(bounds[0])
+            continue
+        block = write_for(bounds, [], ip, place).regions[0].blocks[0]
+        indices.append(block.arguments[0])
+        ip = before(create("scf.yield", ip=ir.InsertionPoint(block), loc=place))
+    _copy_row(source, target, indices, row, OpWriter(ip, place))
+
+
+def _copy_row(
+    source: Value, target: Value, indices: Sequence[Value], row: Any, write: OpWriter
+) -> None:
+    loaded = write.make("vector.load", [source, *indices], row)
+    write.op("vector.store", [loaded, target, *indices])
 
 
 def _piece(columns: int, size: int) -> int:
@@ -274,30 +280,6 @@ def _piece(columns: int, size: int) -> int:
         return columns
     lengths = [n for n in range(1, MOST_BYTES // size + 1) if columns % n == 0]
     return max(lengths, key=lambda n: (n * size % WIDEST_COPY == 0, n), default=1)
-
-
-def _unrolled(
-    extents: list[tuple[int, int]], index: Any, ip: Any, place: Any
-) -> Iterator[tuple[Any, list[Value]]]:
-    """Where each piece is written, and its first element."""
-    for numbers in product(*(range(0, size, step) for size, step in extents)):
-        yield ip, [constant(number, index, ip, place) for number in numbers]
-
-
-def _looped(
-    extents: list[tuple[int, int]], index: Any, ip: Any, place: Any
-) -> Iterator[tuple[Any, list[Value]]]:
-    """One place, inside of a loop for each dimension of several pieces."""
-    indices = []
-    for size, step in extents:
-        bounds = [constant(number, index, ip, place) for number in (0, size, step)]
-        if size == step:
-            indices.append(bounds[0])
-            continue
-        block = write_for(bounds, [], ip, place).regions[0].blocks[0]
-        indices.append(block.arguments[0])
-        ip = before(create("scf.yield", ip=ir.InsertionPoint(block), loc=place))
-    yield ip, indices
 
 
 @register("async-pipe-normalise-tile-copies", "write copies of tiles as loads and stores of rows")

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -31,7 +32,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     as_kind,
     before,
     defining_op,
-    is_block_argument,
     is_function,
     set_integer,
     type_text,
@@ -52,7 +52,6 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, accesses
 
 ALIGNMENT = "alignment"
-_SUBVIEW = "memref.subview"
 
 
 @dataclass(frozen=True)
@@ -115,18 +114,14 @@ def _aligned_width(
 def _argument_of(memory: Value) -> Value | None:
     """The argument of the function from which a memref is taken by windows that keep its strides."""
     while (op := defining_op(memory)) is not None:
-        if op.name != _SUBVIEW or any(stride != 1 for stride in window_of(op).strides):
+        if op.name != "memref.subview" or any(stride != 1 for stride in window_of(op).strides):
             return None
-        if _unknown_strides(memory) > _unknown_strides(op.operands[0]):
+        unknown = [static_strides(one).count(None) for one in (memory, op.operands[0])]
+        if unknown[0] > unknown[1]:
             return None
         memory = op.operands[0]
-    owner = ir.BlockArgument(memory).owner.owner.operation if is_block_argument(memory) else None
-    is_known = owner is not None and is_function(owner)
-    return memory if is_known and as_kind(ir.MemRefType, memory.type) is not None else None
-
-
-def _unknown_strides(memory: Value) -> int:
-    return sum(stride is None for stride in static_strides(memory))
+    is_given = is_function(ir.BlockArgument(memory).owner.owner.operation)
+    return memory if is_given and as_kind(ir.MemRefType, memory.type) is not None else None
 
 
 def write_aligned_version(loop: Operation, rows: Rows, session: Session) -> None:
@@ -155,9 +150,8 @@ def are_multiples(
     bytes_: int, arrays: Iterable[Value], write: IntegerWriter, others: Iterable[Value] = ()
 ) -> Value:
     """Whether `bytes_` divide the address of the first element of each array, its strides in bytes, and `others`."""
-    both, *numbers = [*(number for array in arrays for number in _parts(array, write)), *others]
-    for number in numbers:
-        both = write.binary("arith.ori", both, number)
+    numbers = [*(number for array in arrays for number in _parts(array, write)), *others]
+    both = reduce(partial(write.binary, "arith.ori"), numbers)
     return write.compare("eq", write.binary("arith.andi", both, bytes_ - 1), 0)
 
 

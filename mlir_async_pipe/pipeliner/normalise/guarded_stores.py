@@ -31,19 +31,19 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     Operation,
     OpWriter,
     Value,
-    ancestors,
     attributes_of,
     before,
     clone,
     constant,
     constant_value,
     defining_op,
+    enclosing,
     erase,
     integer_attribute,
-    is_function,
     operations,
     outermost,
     type_text,
@@ -108,10 +108,8 @@ def simplify_guards(loop: Operation, *, fills: bool) -> None:
 
 def _filled_copies(condition: Operation) -> list[Operation]:
     """All copies under a condition, if it does nothing else, and otherwise fills each place with zeros; [] if not."""
-    blocks = list(condition.regions[1].blocks)
-    otherwise = operations(blocks[0])[:-1] if blocks else []
-    zeros = [op for op in otherwise if not may_move(op)]
-    copies = [op for op in _then(condition) if not may_move(op)]
+    zeros = [op for op in _side(condition, 1) if not may_move(op)]
+    copies = [op for op in _side(condition, 0) if not may_move(op)]
     if len(zeros) != len(copies):
         return []
     for copy in copies:
@@ -140,7 +138,7 @@ def _fills_place(copy: Operation, zeros: Operation) -> bool:
 
 def _are_waited_for(condition: Operation, copies: list[Operation]) -> bool:
     """Whether the group of copies is committed after a condition, and waited for by all before their memory is used."""
-    roots = [root_of(access.memory) for op in copies for access in accesses(op) if access.writes]
+    roots = _roots(copies, writes=True)
     tokens: list[Value] | None = None
     siblings = operations(condition.block)
     for op in siblings[siblings.index(condition) + 1 :]:
@@ -155,18 +153,24 @@ def _are_waited_for(condition: Operation, copies: list[Operation]) -> bool:
             return False
         elif op.name == DEVICE_COPY or (op.name == "scf.if" and _filled_copies(op)):
             continue
-        elif any(
-            may_alias(root_of(a.memory), r) for i in inside for a in accesses(i) for r in roots
-        ):
+        elif _meet(_roots(inside), roots):
             return False
     return False
 
 
+def _roots(ops: Iterable[Operation], *, writes: bool | None = None) -> list[Root]:
+    """The memory that ops touch, or write, or read."""
+    found = (access for op in ops for access in accesses(op))
+    return [root_of(access.memory) for access in found if writes in (None, access.writes)]
+
+
+def _meet(some: list[Root], others: list[Root]) -> bool:
+    return any(may_alias(one, other) for one in some for other in others)
+
+
 def _fill(condition: Operation, copies: list[Operation]) -> None:
     for copy in copies:
-        mapping: dict[Value, Value] = {}
-        for op in _slice(list(copy.operands), condition):
-            clone(op, mapping, before(condition))
+        mapping = _computed(list(copy.operands), condition, before(condition))
         write = IntegerWriter(before(condition), copy.location)
         count = write.constant(integer_attribute(copy, "dstElements") or 0)
         limit = write.select(condition.operands[0], count, write.constant(0))
@@ -175,21 +179,19 @@ def _fill(condition: Operation, copies: list[Operation]) -> None:
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([*sizes[:-1], 1], copy.context)
         operands = [mapping.get(operand, operand) for operand in copy.operands]
         kinds = [result.type for result in copy.results]
-        OpWriter(before(condition), copy.location).op(
-            DEVICE_COPY, [*operands, limit], kinds, attributes
-        )
+        write.op(DEVICE_COPY, [*operands, limit], kinds, attributes)
     condition.erase()
 
 
 def _merge_inner(condition: Operation) -> None:
     """Make one of two conditions around copies whose places are zeroed before."""
-    *pure, inner = _then(condition) or [condition]
+    *pure, inner = _side(condition, 0) or [condition]
     if (
         inner.name != "scf.if"
         or len(inner.results)
         or any(list(op.regions[1].blocks) for op in (condition, inner))
         or not all(map(may_move, pure))
-        or not _pairs(_then(inner), [], _stores_before(condition))
+        or not _pairs(_side(inner, 0), [], _stores_before(condition))
     ):
         return
     for op in pure:
@@ -197,14 +199,11 @@ def _merge_inner(condition: Operation) -> None:
     outer, other = condition.operands[0], inner.operands[0]
     write = OpWriter(before(condition), inner.location)
     condition.operands[0] = write.make("arith.andi", [outer, other], outer.type)
-    for op in _then(inner):
-        op.move_before(inner)
-    inner.erase()
+    _decide(inner, True)
 
 
 def _decide(condition: Operation, holds: bool) -> None:
-    blocks = list(condition.regions[0 if holds else 1].blocks)
-    for op in operations(blocks[0])[:-1] if blocks else ():
+    for op in _side(condition, 0 if holds else 1):
         op.move_before(condition)
     condition.erase()
 
@@ -212,14 +211,14 @@ def _decide(condition: Operation, holds: bool) -> None:
 def _guarded_stores(condition: Operation) -> list[GuardedStore]:
     """All stores under a condition, if it does nothing but load and store, and each place is
     filled with zeros otherwise; [] if not."""
-    blocks = list(condition.regions[1].blocks)
-    otherwise = operations(blocks[0])[:-1] if blocks else []
+    otherwise = _side(condition, 1)
     zeros = [op for op in otherwise if not may_move(op)] or _stores_before(condition)
-    return _pairs(_then(condition), otherwise, zeros)
+    return _pairs(_side(condition, 0), otherwise, zeros)
 
 
-def _then(condition: Operation) -> list[Operation]:
-    return operations(condition.regions[0].blocks[0])[:-1]
+def _side(condition: Operation, number: int) -> list[Operation]:
+    """The ops of a side of a condition, but for its end; none of a side that there is not."""
+    return [op for block in condition.regions[number].blocks for op in operations(block)[:-1]]
 
 
 def _pairs(
@@ -248,23 +247,19 @@ def _stores_before(condition: Operation) -> list[Operation]:
     touched: list[Root] = []
     for op in reversed(siblings[: siblings.index(condition)]):
         inner = [part for part in walk(op) if part.name != "scf.yield"]
-        if not all(map(_lets_pass, inner)):
-            break
-        roots = [root_of(access.memory) for part in inner for access in accesses(part)]
-        if (
-            fills_workgroup(op)
-            and is_zero(op.operands[0])
-            and not any(may_alias(roots[0], other) for other in touched)
+        if not all(
+            may_move(part)
+            or part.name == "scf.if"
+            or (accesses(part) and flag_order(part) == UNORDERED)
+            for part in inner
         ):
+            break
+        roots = _roots(inner)
+        if fills_workgroup(op) and is_zero(op.operands[0]) and not _meet(roots[:1], touched):
             found.append(op)
         else:
             touched += roots
     return found
-
-
-def _lets_pass(op: Operation) -> bool:
-    """Whether a store to other memory may move over an op."""
-    return may_move(op) or op.name == "scf.if" or bool(accesses(op) and flag_order(op) == UNORDERED)
 
 
 def _same_place(store: Operation, zeros: Operation) -> bool:
@@ -299,11 +294,11 @@ def _same_value(a: Value, b: Value) -> bool:
 
 def _rewrite(condition: Operation, found: list[GuardedStore]) -> None:
     for each in found:
-        mapping: dict[Value, Value] = {}
-        mapping[each.store.operands[0]] = _guarded_load(condition, each)
-        for op in _slice(list(each.store.operands)[1:], condition):
-            clone(op, mapping, before(condition))
-        clone(each.store, mapping, before(condition))
+        value, *place = each.store.operands
+        mapping = {value: _guarded_load(condition, each)}
+        clone(
+            each.store, _computed(place, condition, before(condition), mapping), before(condition)
+        )
     gone = [each.zeros for each in found if each.zeros.block == condition.block]
     condition.erase()
     erase(gone)
@@ -313,23 +308,22 @@ def _guarded_load(condition: Operation, each: GuardedStore) -> Value:
     """`scf.if` that gives what is loaded, else zero."""
     value, zero = each.store.operands[0], each.zeros.operands[0]
     chosen = write_if(condition.operands[0], [value], [zero], before(condition), each.load.location)
-    for region in chosen.regions:
-        end = end_of(region)
+    for end in map(end_of, chosen.regions):
         wanted = end.operands[0]
-        mapping: dict[Value, Value] = {}
-        for op in _slice([wanted], condition):
-            clone(op, mapping, before(end))
-        yield_values(end, [mapping.get(wanted, wanted)])
+        yield_values(end, [_computed([wanted], condition, before(end)).get(wanted, wanted)])
     return chosen.results[0]
 
 
-def _slice(values: list[Value], condition: Operation) -> list[Operation]:
-    """The ops under a condition that values are made of, in order."""
-    inside = [
-        op for region in condition.regions for block in region.blocks for op in operations(block)
-    ]
-    needed = needed_values(values, set(inside))
-    return [op for op in inside if not needed.isdisjoint(op.results)]
+def _computed(
+    values: list[Value], condition: Operation, ip: Any, known: dict[Value, Value] | None = None
+) -> dict[Value, Value]:
+    """What values are made of under a condition, computed elsewhere; but for what is `known` there."""
+    inside = [*_side(condition, 0), *_side(condition, 1)]
+    needed, mapping = needed_values(values, set(inside)), known or {}
+    for op in inside:
+        if not needed.isdisjoint(op.results):
+            clone(op, mapping, ip)
+    return mapping
 
 
 @register(
@@ -341,19 +335,17 @@ def run(module: Any, options: ChipOptions, session: Session) -> None:
         simplify_guards(loop, fills=target is None or target.lowering == "nvvm")
 
 
-def take_loads_out(loop: Operation) -> None:
-    """Do so with the conditions in the body of a loop that fill no workgroup memory."""
+def take_loads_out(loop: Operation, *, fills: bool) -> None:
+    """Do so with the conditions in the body of a loop, also with those that fill workgroup memory if it `fills`."""
     for condition in _conditions(loop):
-        if not any(map(fills_workgroup, walk(condition))):
+        if fills or not any(map(fills_workgroup, walk(condition))):
             _take_out(condition)
 
 
 def take_apart_copies(loop: Operation) -> None:
-    """Do so with guarded copies and loops of copies too, of a loop that cannot have them
-    asynchronous."""
+    """Do so with all of them, and with loops of copies, of a loop that cannot have them asynchronous."""
     unroll_copy_loops(loop)
-    for condition in _conditions(loop):
-        _take_out(condition)
+    take_loads_out(loop, fills=True)
 
 
 def _conditions(within: Operation) -> list[Operation]:
@@ -370,10 +362,8 @@ def _take_out(condition: Operation) -> None:
     loaded = [result for op in first if _loads(op) for result in op.results]
     if not loaded or any(zero_of(value.type) is None for value in loaded):
         return
-    ip, loc = before(condition), condition.location
-    write = IntegerWriter(ip, loc)
-    zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
-    values = _loaded_if(condition.operands[0], first, loaded, zeros, ip, loc)
+    write = IntegerWriter.before(condition)
+    values = _loaded_if(condition.operands[0], first, loaded, write)
     for value, result in zip(loaded, values, strict=True):
         value.replace_all_uses_with(result)
     erase(op for op in reversed(first) if not any(users(result) for result in op.results))
@@ -395,8 +385,7 @@ def _loads(op: Operation) -> bool:
     """Whether an op does nothing but load from global memory, or is a condition of such loads."""
     if op.name != "scf.if":
         return reads_global(op) and len(op.regions) == 0
-    blocks = [block for region in op.regions for block in region.blocks]
-    inside = [inner for block in blocks for inner in operations(block)[:-1]]
+    inside = [*_side(op, 0), *_side(op, 1)]
     return len(op.results) > 0 and all(may_move(inner) or _loads(inner) for inner in inside)
 
 
@@ -430,7 +419,7 @@ def _unroll(loop: Operation) -> None:
     assert first is not None and step is not None
     for number in range(static_trip_count(loop) or 0):
         value = constant(first + number * step, counter.type, ip, loop.location)
-        mapping: dict[Any, Any] = {counter: value}
+        mapping = {counter: value}
         for op in operations(block)[:-1]:
             clone(op, mapping, ip)
     loop.erase()
@@ -448,18 +437,16 @@ def take_indices_out(loop: Operation) -> None:
     if not any(map(accesses, found)) or not _nobody_writes(loop, filter(accesses, found)):
         return
     loaded = [result for op in found if accesses(op) for result in op.results]
-    ip, loc = before(loop), loop.location
     if static_trip_count(loop):
-        mapping: dict[Any, Any] = {}
+        mapping: dict[Value, Value] = {}
         for op in found:
-            clone(op, mapping, ip)
+            clone(op, mapping, before(loop))
         values = [mapping[value] for value in loaded]
     else:
-        write = IntegerWriter(ip, loc)
+        write = IntegerWriter.before(loop)
         signed = "ult" if "unsignedCmp" in loop.attributes else "slt"
         runs = write.compare(signed, loop.operands[0], loop.operands[1])
-        zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
-        values = _loaded_if(runs, found, loaded, zeros, ip, loc)
+        values = _loaded_if(runs, found, loaded, write)
     for value, new in zip(loaded, values, strict=True):
         value.replace_all_uses_with(new)
     erase(op for op in reversed(found) if accesses(op))
@@ -469,7 +456,7 @@ def _same_in_all_iterations(loop: Operation) -> list[Operation]:
     """The loads of integers in the body of a loop whose addresses do not change, and what these are computed
     with, in the order of the text."""
     block = loop.regions[0].blocks[0]
-    varying: set[Any] = set(block.arguments)
+    varying = set(block.arguments)
     fixed: dict[Operation, None] = {}
     for op in operations(block)[:-1]:
         kinds = (type_text(result.type) for result in op.results)
@@ -485,24 +472,23 @@ def _same_in_all_iterations(loop: Operation) -> list[Operation]:
 
 def _nobody_writes(loop: Operation, loads: Iterable[Operation]) -> bool:
     """Whether nothing in the function of a loop may write what these loads read, or orders writes of others."""
-    function = next((above for above in ancestors(loop) if is_function(above)), None)
+    function = enclosing(loop, FUNCTION_OPS)
     if function is None:
         return False
     inside = list(walk(function))
-    written = [root_of(access.memory) for op in inside for access in accesses(op) if access.writes]
-    read = [root_of(access.memory) for op in loads for access in accesses(op)]
-    if any(may_alias(a, b) for a in read for b in written):
+    if _meet(_roots(loads), _roots(inside, writes=True)):
         return False
     return all(flag_order(op) == UNORDERED for op in inside)
 
 
 def _loaded_if(
-    condition: Any, ops: list[Operation], loaded: list[Any], zeros: list[Any], ip: Any, loc: Any
-) -> list[Any]:
+    condition: Value, ops: list[Operation], loaded: list[Value], write: IntegerWriter
+) -> list[Value]:
     """What copies of `ops` load under a condition, and zeros where it does not hold."""
-    chosen = write_if(condition, loaded, zeros, ip, loc)
+    zeros = [write.zero(value.type, zero_of(value.type)) for value in loaded]
+    chosen = write_if(condition, loaded, zeros, write.ip, write.location)
     end = end_of(chosen.regions[0])
-    mapping: dict[Any, Any] = {}
+    mapping: dict[Value, Value] = {}
     for op in ops:
         clone(op, mapping, before(end))
     yield_values(end, [mapping[value] for value in loaded])
@@ -601,6 +587,6 @@ def run_loads(module: Any, options: ChipOptions, session: Session) -> None:
         if not any(len(op.regions) for op in operations(loop.regions[0].blocks[0])):
             continue
         if not loads_itself(loop):
-            take_loads_out(loop)
+            take_loads_out(loop, fills=False)
         if takes_registers(loop, session):
             take_apart_copies(loop)

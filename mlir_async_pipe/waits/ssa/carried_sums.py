@@ -13,7 +13,6 @@ products would need a fence (PTX ISA, wgmma.fence). Pallas carries them in pairs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -29,7 +28,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     first_of,
     is_block_argument,
     last_of,
+    operations,
     parent,
+    terminator,
     users,
     walk_named,
 )
@@ -102,32 +103,25 @@ def sink_moves(root: Operation) -> None:
         if taken or any(one in moves for one in makers if one):
             moves[op] = None
     for op in reversed(moves):
-        block = op.block
         uses = [use for result in op.results for use in users(result)]
-        there = [one for one in (_in_block(use, block) for use in uses) if one]
+        # The root stands in no block.
+        around = (one for use in uses for one in (use, *ancestors(use)) if parent(one))
+        there = [one for one in around if one.block == op.block]
         if there:
             op.move_before(first_of(there))
-
-
-def _in_block(op: Operation, block: Block) -> Operation | None:
-    """The op of a block that an op is, or stands in; None from the root on, which stands in no block."""
-    around = (one for one in chain((op,), ancestors(op)) if parent(one) and one.block == block)
-    return next(around, None)
 
 
 def _sums(body: Block) -> list[Sums]:
     """What products in a body add to that is put together of elements of the body's arguments."""
     found: dict[Operation, Sums] = {}
-    for op in body.operations:
-        if named_row(op.operation.name).queue != WGMMA:
+    products = [op for op in operations(body) if named_row(op.name).queue == WGMMA]
+    for operand in (operand for op in products for operand in op.operands):
+        last = defining_op(operand)
+        if last is None or last.name != MEMBER_PUT or not holds_sums(operand):
             continue
-        for operand in op.operation.operands:
-            last = defining_op(operand)
-            if last is None or last.name != MEMBER_PUT or not holds_sums(operand):
-                continue
-            elements = _put(last)
-            if elements and all(is_block_argument(value) for value, _ in elements):
-                found[last] = Sums(last, elements)
+        elements = _put(last)
+        if elements and all(is_block_argument(value) for value, _ in elements):
+            found[last] = Sums(last, elements)
     return list(found.values())
 
 
@@ -173,7 +167,7 @@ def _is_carried(sums: Sums, body: Block) -> bool:
             moves += users(op.results[0])
         elif op.name != MEMBER_PUT:
             return False
-    yielded = [*body.operations][-1].operation.operands
+    yielded = terminator(body).operands
     whole = _whole([yielded[_number(value) - 1] for value in arguments], sums)
     return whole is not None and whole.type == sums.last.results[0].type
 
@@ -201,7 +195,7 @@ def _register(value: Value, number: int) -> Value | None:
 
 
 def _carry(loop: Operation, body: Block, found: list[Sums]) -> None:
-    end = [*body.operations][-1].operation
+    end = terminator(body)
     starts, ends = list(loop.operands), list(end.operands)
     kept, kinds = len(loop.results), [result.type for result in loop.results]
     for sums in found:
@@ -214,10 +208,9 @@ def _carry(loop: Operation, body: Block, found: list[Sums]) -> None:
         ends.append(whole)
         for number, value in zip(numbers, own, strict=True):
             ends[number] = value
-    location = loop.location
     made = again(loop, starts, kinds)
     for sums in found:
-        carried = body.add_argument(sums.last.results[0].type, location)
+        carried = body.add_argument(sums.last.results[0].type, made.location)
         sums.last.results[0].replace_all_uses_with(carried)
     again(end, ends)
     for n, sums in enumerate(found):
@@ -255,18 +248,14 @@ def _take_apart(result: Value, whole: Value, sums: Sums, argument: Value) -> Non
     for use in list(result.uses):
         op = use.owner.operation
         write = OpWriter.before(op)
+        is_vector = length_of(result) is not None
+        kind = _element_type(result) if is_vector else result.type
         taken = [
             write.make(MEMBER_TAKEN, [whole], field, _position(op, places[n]))
             for n in sorted(places)
         ]
-        if length_of(result) is not None:
-            kind = _element_type(result)
-            taken = [
-                one if one.type == kind else write.make(BITS_TAKEN, [one], kind) for one in taken
-            ]
-            value = write.make("vector.from_elements", taken, result.type)
-        else:
-            value = taken[0] if field == result.type else write.make(BITS_TAKEN, taken, result.type)
+        taken = [one if field == kind else write.make(BITS_TAKEN, [one], kind) for one in taken]
+        value = write.make("vector.from_elements", taken, result.type) if is_vector else taken[0]
         op.operands[use.operand_number] = value
 
 

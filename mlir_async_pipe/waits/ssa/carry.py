@@ -122,7 +122,9 @@ class Carrier(ABC):
         changed = self.skeleton.changes(region)
         at_start = {blocks[0]: variables}
         taken: dict[Block, tuple[int, list[int]]] = {}
-        meeting = _where_paths_meet(blocks)
+        edges = Counter(target for block in blocks for target in successors(block))
+        # Where paths meet, and where control never comes to.
+        meeting = {*_unreached(blocks), *(block for block in blocks if edges[block] != 1)}
         for block in blocks[1:]:
             old = list(block.arguments)
             numbers = self.accompanied(old)
@@ -133,7 +135,9 @@ class Carrier(ABC):
             if block in meeting or not changed:
                 at_start[block] = added[:width] if changed else variables
         exits = []
-        for block in _definitions_first(blocks):
+        # In reverse post-order: a block after all that dominate it.
+        reverse = reversed(post_order(blocks[:1], successors))
+        for block in [*reverse, *_unreached(blocks)]:
             left = self._block(block, at_start[block])
             end = terminator(block)
             if not len(list(end.successors)):
@@ -146,10 +150,11 @@ class Carrier(ABC):
     def _forward_to_successors(
         self, end: Operation, taken: dict[Block, tuple[int, list[int]]], left: Variables
     ) -> None:
-        more = []
+        more, row = [], BRANCH_ROWS.get(end.name)
         for number, target in enumerate(end.successors):
             width, numbers = taken[target]
-            passed = self._companions(_successor_operands(end, number), numbers, left)
+            given = () if row is None else row.operands(end)[number]
+            passed = self._companions([end.operands[i] for i in given], numbers, left)
             more.append([*self.passed_on(left, width), *passed])
         if any(more):
             operands, attributes = with_successor_operands(end, more)
@@ -195,7 +200,8 @@ class Carrier(ABC):
         made = _made_again(op, more, [self.kind] * leaving) if more or leaving else op
         for place, region in enumerate(made.regions):
             if leaving and not len(list(region.blocks)):
-                end = _exit_name(made)
+                ends = (terminator(one.blocks[0]).name for one in made.regions if list(one.blocks))
+                end = next(ends, "scf.yield")
                 create(end, ip=ir.InsertionPoint(region.blocks.append()), loc=made.location)
             inside = variables
             if place in group:
@@ -207,7 +213,9 @@ class Carrier(ABC):
             for block, left in self._region(region, inside) if len(list(region.blocks)) else ():
                 end = terminator(block)
                 passed = self._companions(forwarded(end), numbers[key], left)
-                _yield_more(end, [*self.passed_on(left, width[key]), *passed])
+                sent = [*self.passed_on(left, width[key]), *passed]
+                if sent:
+                    again(end, [*end.operands, *sent])
         self._bind(made.results, numbers[out], list(made.results)[old + width[out] :])
         return list(made.results)[old : old + width[out]] if changed else variables
 
@@ -221,22 +229,6 @@ def _unreached(blocks: list[Block]) -> list[Block]:
     """The blocks of a region that control never comes to."""
     found = reached(blocks[:1], successors)
     return [block for block in blocks if block not in found]
-
-
-def _where_paths_meet(blocks: list[Block]) -> set[Block]:
-    """The blocks with more than one edge into them, and those that control never comes to."""
-    edges = Counter(target for block in blocks for target in successors(block))
-    return {*_unreached(blocks), *(block for block in blocks if edges[block] != 1)}
-
-
-def _definitions_first(blocks: list[Block]) -> list[Block]:
-    """The blocks in reverse post-order: a block after all that dominate it."""
-    return [*reversed(post_order(blocks[:1], successors)), *_unreached(blocks)]
-
-
-def _successor_operands(end: Operation, number: int) -> list[Value]:
-    row = BRANCH_ROWS.get(end.name)
-    return [] if row is None else [end.operands[i] for i in row.operands(end)[number]]
 
 
 def _more_arguments(block: Block, kind: Any, count: int) -> list[Value]:
@@ -253,20 +245,6 @@ def _made_again(op: Operation, operands: Sequence[Value], results: Sequence[Any]
         attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     kinds = [*(result.type for result in op.results), *results]
     return again(op, [*op.operands, *operands], kinds, attributes)
-
-
-def _exit_name(op: Operation) -> str:
-    """The terminator of the regions of an op."""
-    for region in op.regions:
-        if len(list(region.blocks)):
-            return str(terminator(region.blocks[0]).name)
-    return "scf.yield"
-
-
-def _yield_more(end: Operation, more: list[Value]) -> None:
-    """Forward more values at the end of a region."""
-    if more:
-        again(end, [*end.operands, *more])
 
 
 # The ops of one function that matter to an analysis, block by block, with the ops around them.

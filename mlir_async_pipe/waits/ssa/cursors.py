@@ -69,7 +69,8 @@ def run(module: Any, options: passes.NoOptions, session: Session) -> None:
 def _refuse_late_uses(cells: list[Operation]) -> None:
     """Raises UsageError (slot-closed) for a slot that is used after it was given away."""
     numbers = [n for cell in cells for load in users(cell.results[0]) for n in load.results]
-    views = [view for number in numbers for view in users(number) if _is_view(view)]
+    used = (op for number in numbers for op in users(number) if len(op.results) == 1)
+    views = [op for op in used if type_text(op.results[0].type).startswith("memref<")]
     for block in dict.fromkeys(view.block for view in views):
         place = {op: number for number, op in enumerate(operations(block))}
         for view in views:
@@ -86,10 +87,6 @@ def _refuse_late_uses(cells: list[Operation]) -> None:
                         notes=(("the slot was taken here", view), ("and given away here", end)),
                         advice="end its 'with' later",
                     )
-
-
-def _is_view(op: Operation) -> bool:
-    return len(op.results) == 1 and type_text(op.results[0].type).startswith("memref<")
 
 
 # Who takes a slot, and who gives it away: a producer acquires and commits it, a consumer waits and releases it.
@@ -120,10 +117,10 @@ def _can_be_carried(cell: Operation) -> bool:
     root = parent(cell)
     if root is None or not can_carry(root):
         return False
+    outside = {root, *ancestors(root)}
     for op in users(cell.results[0]):
-        inside = [around for around in ancestors(op) if around not in (root, *ancestors(root))]
-        found = accesses(op)
-        if len(found) != 1 or found[0].memory != cell.results[0]:
+        inside = [around for around in ancestors(op) if around not in outside]
+        if [access.memory for access in accesses(op)] != [cell.results[0]]:
             return False
         if any(around.name not in CARRYING_OPS for around in inside):
             return False
@@ -144,8 +141,7 @@ def _promote(root: Operation, cells: list[Operation]) -> None:
 
 def _cell_of(op: Operation, memory: list[Value]) -> int | None:
     """The number of the cell that an op loads or stores."""
-    found = [memory.index(operand) for operand in op.operands if operand in memory]
-    return found[0] if found else None
+    return next((memory.index(operand) for operand in op.operands if operand in memory), None)
 
 
 def _stores(op: Operation) -> bool:

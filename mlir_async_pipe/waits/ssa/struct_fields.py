@@ -64,15 +64,15 @@ def taken_fields(root: Operation) -> list[Field]:
 
 def _registers_of_products(root: Operation) -> set[str]:
     """The types of structs that products add to, or out of which they take registers."""
-    held = set()
+    held: list[Value] = []
     for op in walk_named(
         root, lambda name: name == INLINE_ASSEMBLY or named_row(name).queue == WGMMA
     ):
         if op.name != INLINE_ASSEMBLY or is_assembled(op):
-            held |= {type_text(result.type) for result in op.results}
             taken = filter(None, map(defining_op, op.operands))
-            held |= {type_text(one.operands[0].type) for one in taken if one.name == MEMBER_TAKEN}
-    return held
+            held += op.results
+            held += [one.operands[0] for one in taken if one.name == MEMBER_TAKEN]
+    return {type_text(value.type) for value in held}
 
 
 class _Fields(Carrier):
