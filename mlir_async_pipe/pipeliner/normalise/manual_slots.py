@@ -15,7 +15,7 @@ next iteration would overwrite what is still being read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -29,7 +29,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     before,
     defining_op,
-    is_block_argument,
     operations,
     unchanged,
     users,
@@ -46,7 +45,7 @@ from mlir_async_pipe.facts.loops.annotations import (
     static_trip_count,
 )
 from mlir_async_pipe.facts.loops.statements import Body, read_body
-from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
+from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import Root, root_of
 from mlir_async_pipe.facts.values.sums import ZERO
 from mlir_async_pipe.facts.values.uniformity import Uniformity
@@ -59,7 +58,7 @@ from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
-from mlir_async_pipe.vocabulary.memory_layout import strided_type
+from mlir_async_pipe.vocabulary.memory_layout import if_known, is_dense, strided_type
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
 
@@ -74,9 +73,10 @@ def run(module: Any, options: NormaliseOptions, session: Session) -> None:
     around = Surroundings(None if target is None else target.chip)
     with unchanged():
         bodies = [read_body(loop) for loop in requested_loops(module) if _is_to_run(loop, options)]
-        found = [s for body in bodies if _may_have_slots(body) for s in _recognise(body, around)]
-    for slots in found:
-        _reduce_to_one(slots, session)
+        found = [(b.loop, _recognise(b, around)) for b in bodies if _may_have_slots(b)]
+    for loop, roots in found:
+        for root in roots:
+            _reduce_to_one(root, loop, session)
 
 
 def _is_to_run(loop: Operation, options: NormaliseOptions) -> bool:
@@ -94,15 +94,6 @@ def _is_to_run(loop: Operation, options: NormaliseOptions) -> bool:
         return False
     trips = static_trip_count(loop)
     return trips is None or trips >= last
-
-
-@dataclass(frozen=True)
-class ManualSlots:
-    """A buffer of a loop with `slots` slots of the author's."""
-
-    loop: Operation
-    root: Root
-    slots: int
 
 
 # Tiles have more rows than pipelines have slots: most loops need no closer look.
@@ -126,7 +117,8 @@ def _is_ours(root: Root) -> bool:
     return root.is_buffer and root.kind in ("allocation", "attribution") and root.space != "global"
 
 
-def _recognise(body: Body, around: Surroundings) -> list[ManualSlots]:
+def _recognise(body: Body, around: Surroundings) -> list[Root]:
+    """The buffers of a loop that have slots of the author's."""
     loop = body.loop
     arithmetic = Arithmetic(around.launch_size(loop))
     index = LoopIndex(loop, arithmetic)
@@ -146,7 +138,7 @@ def _recognise(body: Body, around: Surroundings) -> list[ManualSlots]:
             and _can_lose_slot(root.value, loop)
             and _overwrites(own, root, arithmetic)
         ):
-            found.append(ManualSlots(loop, root, ir.MemRefType(root.value.type).shape[0]))
+            found.append(root)
     return found
 
 
@@ -159,46 +151,40 @@ def _rotate_together(own: list[CoveredRegion], index: LoopIndex) -> bool:
     """Whether all have one leading subscript, which moves with the iteration only."""
     if not any(region.writes for region in own):
         return False
-    first: Linear | None = None
+    leading = []
     for region in own:
         if region.subscripts is None or region.extent is None or region.extent[0] != 1:
             return False
         if region.root is None or region.base != region.root.value:
             return False
-        leading = region.subscripts[0]
-        if first is not None and leading != first:
-            return False
-        first = leading
-    assert first is not None
-    uniformity = Uniformity()
+        leading.append(region.subscripts[0])
+    first, uniformity = leading[0], Uniformity()
     rotates = SameEachTime(index.loop).what_changes(first.symbols) is not None
-    return rotates and all(uniformity.difference(symbol) is None for symbol in first.symbols)
+    uniform = all(uniformity.difference(symbol) is None for symbol in first.symbols)
+    return rotates and uniform and all(each == first for each in leading)
 
 
 def _overwrites(own: list[CoveredRegion], root: Root, arithmetic: Arithmetic) -> bool:
     """Whether an iteration writes what it reads; inside of its slot, wherever that is."""
-    inside = []
-    for region in own:
-        assert region.subscripts is not None
-        inside.append(replace(region, subscripts=(ZERO, *region.subscripts[1:])))
+    inside = [replace(each, subscripts=(ZERO, *(each.subscripts or ())[1:])) for each in own]
     return unproven_read(root, inside, arithmetic.block_size, written_elsewhere=False) is None
 
 
-def _reduce_to_one(found: ManualSlots, session: Session) -> None:
+def _reduce_to_one(root: Root, loop: Operation, session: Session) -> None:
     """Take the slots away. Handles to accesses of the buffer are dead afterwards."""
-    loop = found.loop
+    slots = ir.MemRefType(root.value.type).shape[0]
     session.diagnostics.remark(
-        f"the loop counts {found.slots} slots of a buffer itself; they go, the pipeline makes as "
+        f"the loop counts {slots} slots of a buffer itself; they go, the pipeline makes as "
         "many as it needs",
         code="hand-made-slots",
         at=loop,
-        notes=(("the buffer", found.root.value),),
+        notes=(("the buffer", root.value),),
     )
-    _lose_slot(found.root.value, loop)
+    _lose_slot(root.value, loop)
     *body, end = operations(loop.regions[0].blocks[0])
     barriers = [op for op in body if is_barrier(op)]
     if barriers and barriers[-1] != body[-1]:
-        write_fence([found.root.space], before(end), loop.location)
+        write_fence([root.space], before(end), loop.location)
 
 
 # The buffer without its leading dimension ----------------------------------------------------
@@ -209,12 +195,7 @@ _SUBVIEW = "memref.subview"
 def _can_lose_slot(buffer: Value, loop: Operation) -> bool:
     """Whether every user of a buffer can do without its leading subscript: accesses and
     subviews of one slot in the loop, and deallocs."""
-    kind = ir.MemRefType(buffer.type)
-    strides, offset = kind.get_strides_and_offset()
-    dense = [prod(kind.shape[i + 1 :]) for i in range(kind.rank)]
-    if list(strides) != dense or offset != 0:
-        return False
-    return all(
+    return if_known(is_dense, buffer.type) is True and all(
         user.name in DEALLOCATION_OPS or _can_do_without(user, buffer, loop)
         for user in users(buffer)
     )
@@ -238,26 +219,19 @@ def _lose_slot(buffer: Value, loop: Operation) -> None:
     reduced = ir.MemRefType.get(
         list(kind.shape)[1:], kind.element_type, memory_space=kind.memory_space, loc=loop.location
     )
-    if is_block_argument(buffer):
-        for user in users(buffer):
-            _rewrite(user, buffer, buffer)
-        buffer.set_type(reduced)
-        return
     old = defining_op(buffer)
-    assert old is not None
-    made = retyped(old, reduced)
+    new = buffer if old is None else retyped(old, reduced)
     for user in users(buffer):
-        _rewrite(user, buffer, made)
-    old.erase()
-
-
-def _rewrite(user: Operation, buffer: Value, new: Value) -> None:
-    if user.name in DEALLOCATION_OPS:
-        user.operands[len(user.operands) - 1] = new
-    elif user.name == _SUBVIEW:
-        _rewrite_subview(user, new)
+        if user.name in DEALLOCATION_OPS:
+            user.operands[len(user.operands) - 1] = new
+        elif user.name == _SUBVIEW:
+            _rewrite_subview(user, new)
+        else:
+            _rewrite_access(user, buffer, new)
+    if old is None:
+        buffer.set_type(reduced)
     else:
-        _rewrite_access(user, buffer, new)
+        old.erase()
 
 
 def _rewrite_access(op: Operation, buffer: Value, new: Value) -> None:

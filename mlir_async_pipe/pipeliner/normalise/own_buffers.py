@@ -38,6 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     unchanged,
     users,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.facts.loops.annotations import counted_loops
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -45,7 +46,7 @@ from mlir_async_pipe.pipeliner.plan.buffer_plan import can_move
 from mlir_async_pipe.session.passes import NoOptions, register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import VIEW_OPS, accesses
-from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, span_bytes
+from mlir_async_pipe.vocabulary.memory_layout import if_known, span_bytes
 from mlir_async_pipe.vocabulary.memory_names import global_name
 
 VIEW = "memref.view"
@@ -87,9 +88,8 @@ def _bytes_of_windows(touched: list[Value]) -> list[Operation]:
     for memory in touched:
         root = root_of(memory)
         source = defining_op(root.value)
-        if root.kind not in ("allocation", "global") or source is None:
-            continue
-        if any(view.name == VIEW for view in _chain(memory)):
+        through = any(view.name == VIEW for view in _chain(memory))
+        if through and source is not None and root.kind in ("allocation", "global"):
             found.setdefault(root.identity, source)
     return list(found.values())
 
@@ -128,11 +128,7 @@ def _windows(source: Operation) -> list[OwnWindow]:
 def _window(op: Operation) -> OwnWindow | None:
     if op.name != VIEW or len(op.operands) != 2:
         return None
-    start = constant_value(op.operands[1])
-    try:
-        size = span_bytes(op.results[0].type)
-    except UnknownLayoutError:
-        return None
+    start, size = constant_value(op.operands[1]), if_known(span_bytes, op.results[0].type)
     if start is None or size is None or start % ALIGNMENT:
         return None
     return OwnWindow(op, start, start + size)
@@ -144,14 +140,14 @@ def _allocate(windows: list[OwnWindow]) -> None:
     assert function is not None
     first = operations(function.regions[0].blocks[0])[0]
     i64 = ir.IntegerType.get_signless(64, function.context)
+    attributes = {
+        "alignment": ir.IntegerAttr.get(i64, ALIGNMENT),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0], function.context),
+    }
     made: dict[int, Value] = {}
     for window in windows:
         result = window.view.results[0]
         if window.start not in made:
-            attributes = {
-                "alignment": ir.IntegerAttr.get(i64, ALIGNMENT),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 0], function.context),
-            }
             write = OpWriter(ir.InsertionPoint(first), window.view.location)
             made[window.start] = write.make("memref.alloc", (), result.type, attributes)
         result.replace_all_uses_with(made[window.start])
@@ -165,11 +161,8 @@ def _forget(source: Operation, windows: list[OwnWindow]) -> None:
     erase(window.view for window in windows)
     erase(op for op in sources if op is not None)
     if name is not None:
-        erase(
-            op
-            for op in list(walk(module))
-            if op.name == "memref.global" and symbol_name(op) == name
-        )
+        named = walk_named(module, "memref.global".__eq__)
+        erase(op for op in named if symbol_name(op) == name)
 
 
 def _make_views_again(loop: Operation, touched: list[Value]) -> None:

@@ -27,6 +27,7 @@ A sum that the count stops before its end does not wrap, and says so: all of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
+    before,
     clone,
     constant,
     constant_value,
@@ -43,6 +45,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     erase,
     functions,
     is_block_argument,
+    made_in,
     operations,
     remap,
     source_op,
@@ -160,13 +163,12 @@ class BranchGraph:
 
 
 def _edges(last: Operation, own: dict[Block, Block]) -> list[BlockEdge]:
-    row = BRANCH_ROWS.get(last.name)
-    if row is None:
-        return [BlockEdge(own[target], ()) for target in last.successors]
-    operands = list(last.operands)
+    row, operands = BRANCH_ROWS.get(last.name), list(last.operands)
+    targets = [own[target] for target in last.successors]
+    given = [range(0)] * len(targets) if row is None else row.operands(last)
     return [
-        BlockEdge(own[target], tuple(operands[given.start : given.stop]))
-        for target, given in zip(last.successors, row.operands(last), strict=True)
+        BlockEdge(target, tuple(operands[each.start : each.stop]))
+        for target, each in zip(targets, given, strict=True)
     ]
 
 
@@ -237,11 +239,10 @@ def refusal(why: str, at: Operation, *, code: str) -> PipelineError:
 
 # How often a loop runs -----------------------------------------------------------------------
 
-# Predicates of arith.cmpi, and what they are with sides swapped or turned round.
-_SLT, _SLE, _SGT, _SGE = 2, 3, 4, 5
-_SWAPPED = {_SLT: _SGT, _SGT: _SLT, _SLE: _SGE, _SGE: _SLE}
+# Predicates of arith.cmpi with sides swapped, and turned round.
+_SWAPPED = {"slt": "sgt", "sgt": "slt", "sle": "sge", "sge": "sle"}
+_NEGATED = {"slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt"}
 _LESS_BY_ONE = {("arith.subi", 1), ("arith.addi", -1)}
-_NEGATED = {_SLT: _SGE, _SGE: _SLT, _SGT: _SLE, _SLE: _SGT}
 
 
 @dataclass(frozen=True)
@@ -276,11 +277,10 @@ def count(loop: BranchLoop) -> CountedLoop:
         number = _argument(loop.header, left)
         if number is None or number not in steps:
             continue
-        if predicate == _SGT and constant_value(right) == 0 and _falls_by_one(loop, number):
+        if predicate == "sgt" and constant_value(right) == 0 and _falls_by_one(loop, number):
             return CountedLoop(CountDown(number), sums)
-        grows = sums.get(number)
-        by = None if grows is None else constant_value(grows)
-        if predicate == _SLT and by is not None and by > 0 and is_outside(loop, right):
+        by = constant_value(sums[number]) if number in sums else None
+        if predicate == "slt" and by is not None and by > 0 and is_outside(loop, right):
             return CountedLoop(CountUp(number, right, by), sums)
     message = "how often it runs is not counted up to an end or down to 0"
     raise refusal(message, loop.test, code="loop-not-counted")
@@ -288,17 +288,15 @@ def count(loop: BranchLoop) -> CountedLoop:
 
 def is_outside(loop: BranchLoop, value: Value) -> bool:
     """Whether a value that the loop's blocks can use is made before it."""
-    owner: Any = value.owner
-    block = owner if isinstance(owner, ir.Block) else owner.operation.block
-    return block not in loop.members
+    return made_in(value)[1] not in loop.members
 
 
-def _tests(loop: BranchLoop) -> list[tuple[Value, int, Value]]:
+def _tests(loop: BranchLoop) -> list[tuple[Value, str, Value]]:
     """The comparison that holds while the loop goes on, from both sides."""
     compare = defining_op(loop.test.operands[0])
     if compare is None or compare.name != "arith.cmpi":
         return []
-    predicate = int(ir.IntegerAttr(compare.attributes["predicate"]).value)
+    predicate = _predicate(compare)
     if loop.on == 1:
         predicate = _NEGATED.get(predicate, predicate)
     if predicate not in _SWAPPED:
@@ -307,46 +305,45 @@ def _tests(loop: BranchLoop) -> list[tuple[Value, int, Value]]:
     return [(left, predicate, right), (right, _SWAPPED[predicate], left)]
 
 
+def _predicate(compare: Operation) -> str:
+    return PREDICATES[ir.IntegerAttr(compare.attributes["predicate"]).value]
+
+
 def _argument(block: Block, value: Value) -> int | None:
     if not is_block_argument(value) or value.owner != block:
         return None
     return int(ir.BlockArgument(value).arg_number)
 
 
-def _next(loop: BranchLoop, number: int) -> Value | None:
-    """What an argument becomes in every iteration, None where paths differ."""
-    found = {_where_it_goes_on(loop, edge.operands[number]) for edge in loop.backs}
-    return found.pop() if len(found) == 1 else None
+def _next(loop: BranchLoop, number: int) -> Operation | None:
+    """The op that makes what an argument becomes in every iteration, None where paths differ."""
 
+    def where_it_goes_on(value: Value) -> Value:
+        op = defining_op(value)
+        if op is None or op.name not in SELECT_OPS or op.operands[0] != loop.test.operands[0]:
+            return value
+        return op.operands[1 + loop.on]
 
-def _where_it_goes_on(loop: BranchLoop, value: Value) -> Value:
-    op = defining_op(value)
-    if op is None or op.name not in SELECT_OPS or op.operands[0] != loop.test.operands[0]:
-        return value
-    return op.operands[1 + loop.on]
+    found = {where_it_goes_on(edge.operands[number]) for edge in loop.backs}
+    return defining_op(found.pop()) if len(found) == 1 else None
 
 
 def _step(loop: BranchLoop, number: int) -> Value | None:
     """What is added to an argument in every iteration, made before the loop."""
-    argument = loop.header.arguments[number]
-    after = _next(loop, number)
-    op = None if after is None else defining_op(after)
+    op = _next(loop, number)
     if op is None or op.name != "arith.addi":
         return None
     for value, step in (tuple(op.operands), tuple(op.operands)[::-1]):
-        if value == argument and is_outside(loop, step):
+        if value == loop.header.arguments[number] and is_outside(loop, step):
             return step
     return None
 
 
 def _falls_by_one(loop: BranchLoop, number: int) -> bool:
-    argument = loop.header.arguments[number]
-    after = _next(loop, number)
-    op = None if after is None else defining_op(after)
-    if op is None or len(op.operands) != 2 or op.operands[0] != argument:
+    op = _next(loop, number)
+    if op is None or len(op.operands) != 2 or op.operands[0] != loop.header.arguments[number]:
         return False
-    by = constant_value(op.operands[1])
-    return by is not None and (op.name, by) in _LESS_BY_ONE
+    return (op.name, constant_value(op.operands[1])) in _LESS_BY_ONE
 
 
 _PROMOTE = "canonicalize,sroa,mem2reg,canonicalize,cse"
@@ -405,9 +402,10 @@ def _raise_all(function: Operation, session: Session) -> bool:
             loop = read_loop(graph, header, _handed_at_first(graph, header))
             counts = {inner.header: count(inner) for inner in _loops(loop)}
         except PipelineError as error:
-            if error.diagnostic not in said:
-                _report(error, session)
-            said.add(error.diagnostic)
+            found = error.diagnostic
+            if found not in said:
+                session.diagnostics.remark(found.message, code=found.code, at=found.place)
+            said.add(found)
             continue
         name, place = symbol_name(function), Place.of(loop.test)
         replace_loop(loop, counts)
@@ -442,11 +440,6 @@ def _loops_of(path: BlockPath) -> list[BranchLoop]:
     return found
 
 
-def _report(error: PipelineError, session: Session) -> None:
-    found = error.diagnostic
-    session.diagnostics.remark(found.message, code=found.code, at=found.place)
-
-
 # The written loop ----------------------------------------------------------------------------
 
 Values = dict[Value, Value]
@@ -463,13 +456,8 @@ def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> None:
         for user in set(users(value)):
             if _block_of(user, header.owner.operation) not in loop.members:
                 remap(user, {value: made[value]})
-    create(
-        "cf.br",
-        [made.get(value, value) for value in loop.leave.operands],
-        successors=[loop.leave.target],
-        ip=ir.InsertionPoint(old[-1]),
-        loc=old[-1].location,
-    )
+    given, ip, loc = _mapped(loop.leave.operands, made), before(old[-1]), old[-1].location
+    create("cf.br", given, successors=[loop.leave.target], ip=ip, loc=loc)
     _drop_blocks([block for block in loop.members if block != header], old)
 
 
@@ -479,68 +467,54 @@ def _write_path(
     """Write what runs on a path at `ip`; the values that its end is given."""
     for item in path.items:
         if isinstance(item, Straight):
-            _write_straight(item.block, item.passed, made)
+            made.update(zip(item.block.arguments, _mapped(item.passed, made), strict=True))
             for op in operations(item.block)[:-1]:
                 clone(op, made, ip)
         elif isinstance(item, If):
             _write_if(item, counts, made, ip)
         else:
-            _write_straight(item.header, item.entry, made)
+            made.update(zip(item.header.arguments, _mapped(item.entry, made), strict=True))
             _write_loop(item, counts, made, ip)
-    return [made.get(value, value) for value in path.end]
+    return _mapped(path.end, made)
 
 
-def _write_straight(block: Block, passed: tuple[Value, ...], made: Values) -> None:
-    given = [made.get(value, value) for value in passed]
-    made.update(zip(block.arguments, given, strict=True))
+def _mapped(values: Sequence[Value], made: Values) -> list[Value]:
+    return [made.get(value, value) for value in values]
 
 
 def _write_if(item: If, counts: dict[Block, CountedLoop], made: Values, ip: Any) -> None:
     test = terminator(item.block)
-    condition = test.operands[0]
+    condition, loc = _mapped(test.operands[:1], made), test.location
     types = [argument.type for argument in item.join.arguments]
-    branch = create(
-        "scf.if", [made.get(condition, condition)], types, regions=2, ip=ip, loc=test.location
-    )
+    branch = create("scf.if", condition, types, regions=2, ip=ip, loc=loc)
     for region, path in zip(branch.regions, item.arms, strict=True):
         if not types and not path.items and region == branch.regions[1]:
             continue
         inside = ir.InsertionPoint(region.blocks.append())
         end = _write_path(path, counts, dict(made), inside)
-        create("scf.yield", end, ip=inside, loc=test.location)
+        create("scf.yield", end, ip=inside, loc=loc)
     made.update(zip(item.join.arguments, branch.results, strict=True))
-
-
-@dataclass(frozen=True)
-class _Form:
-    """`scf.for %iv = lower to upper step step`; `sums` are those computed from `%iv`."""
-
-    lower: Value
-    upper: Value
-    step: Value
-    sums: frozenset[int]
 
 
 def _write_loop(loop: BranchLoop, counts: dict[Block, CountedLoop], made: Values, ip: Any) -> None:
     """Write a loop at `ip`; afterwards `made` has what its header's values are after it."""
     header, counted, loc = loop.header, counts[loop.header], loop.test.location
     starts = [made[argument] for argument in header.arguments]
-    form = _form(loop, counted, starts, made, ip)
+    bounds, sums = _bounds(loop, counted, starts, made, ip)
     needed, ops = _needed_after(loop)
     carried = [
         number
         for number, argument in enumerate(header.arguments)
-        if number not in form.sums or argument in needed
+        if number not in sums or argument in needed
     ]
-    initial = [starts[number] for number in carried]
-    for_op = write_for([form.lower, form.upper, form.step], initial, ip, loc)
+    for_op = write_for(bounds, [starts[number] for number in carried], ip, loc)
     body = for_op.regions[0].blocks[0]
     inside = ir.InsertionPoint(body)
     index, *others = body.arguments
     inner = dict(made)
     for number, value in zip(carried, others, strict=True):
         inner[header.arguments[number]] = value
-    for number in form.sums:
+    for number in sums:
         value = _in_iteration(counted, number, starts, index, inner, inside, loc)
         inner[header.arguments[number]] = value
     _write_header(loop, operations(header)[:-1], loop.on == 0, inner, inside)
@@ -562,20 +536,20 @@ def _write_header(
             made[condition] = constant(holds, condition.type, ip, op.location)
 
 
-def _form(
+def _bounds(
     loop: BranchLoop, counted: CountedLoop, starts: list[Value], made: Values, ip: Any
-) -> _Form:
+) -> tuple[tuple[Value, Value, Value], frozenset[int]]:
+    """Lower and upper bound and step of the `scf.for`, and which sums are computed from its counter."""
     loc = loop.test.location
     if not isinstance(counted.by, CountDown):
         number = counted.by.index
-        kind = starts[number].type
+        step = constant(counted.by.step, starts[number].type, ip, loc)
         end = made.get(counted.by.end, counted.by.end)
-        step = constant(counted.by.step, kind, ip, loc)
-        return _Form(starts[number], end, step, frozenset({number}))
+        return (starts[number], end, step), frozenset({number})
     left = starts[counted.by.left]
     same = {n for n in counted.sums if starts[n].type == left.type} | {counted.by.left}
     zero, one = (constant(number, left.type, ip, loc) for number in (0, 1))
-    return _Form(zero, left, one, frozenset(same))
+    return (zero, left, one), frozenset(same)
 
 
 def _in_iteration(
@@ -615,8 +589,7 @@ def _stays_below_an_end(count: Value, start: Value, step: Value) -> bool:
     test = None if chosen is None else _made_by("arith.cmpi", chosen[0])
     if by is None or by < 1 or chosen is None or test is None or integer_constant(chosen[2]) != 0:
         return False
-    predicate = int(ir.IntegerAttr(source_op(chosen[0]).attributes["predicate"]).value)
-    if PREDICATES[predicate] != "sgt" or integer_constant(test[1]) != 0:
+    if _predicate(source_op(chosen[0])) != "sgt" or integer_constant(test[1]) != 0:
         return False
     rounded = chosen[1]
     if by > 1:
@@ -644,12 +617,14 @@ def _needed_after(loop: BranchLoop) -> tuple[set[Value], list[Operation]]:
     """What of the header is used after the loop: its values, and its ops that make them."""
     header = loop.header
     function = header.owner.operation
-    needed = set(loop.leave.operands)
     ops = operations(header)[:-1]
-    for value in (*header.arguments, *(result for op in ops for result in op.results)):
-        if any(_block_of(user, function) not in loop.members for user in users(value)):
-            needed.add(value)
-    needed = needed_values(needed, set(ops))
+    made = (*header.arguments, *(result for op in ops for result in op.results))
+    outside = [
+        value
+        for value in made
+        if any(_block_of(user, function) not in loop.members for user in users(value))
+    ]
+    needed = needed_values([*loop.leave.operands, *outside], set(ops))
     return needed, [op for op in ops if not needed.isdisjoint(op.results)]
 
 

@@ -32,10 +32,12 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     outermost,
     parent,
+    source_op,
     terminator,
     unchanged,
     users,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.facts.loops.annotations import NUM_STAGES, SCHEDULE, requested_loops
 from mlir_async_pipe.facts.loops.transactions import (
@@ -93,19 +95,18 @@ def raise_mbarriers(loops: Iterable[Operation]) -> None:
 
 def name_numbers(function: Operation) -> None:
     """Casts between index and i64 that a conversion left are those of numbers."""
-    for op in list(walk(function)):
-        if op.name == "builtin.unrealized_conversion_cast" and len(op.operands) == 1:
-            kinds = {str(op.operands[0].type), str(op.results[0].type)}
-            if kinds == {"index", "i64"}:
-                write, kind = IntegerWriter.before(op), op.results[0].type
-                known = integer_constant(op.operands[0])
-                number = (
-                    write.cast("arith.index_cast", op.operands[0], kind)
-                    if known is None
-                    else write.constant(known, kind)
-                )
-                op.results[0].replace_all_uses_with(number)
-                op.erase()
+    for op in walk_named(function, "builtin.unrealized_conversion_cast".__eq__):
+        kinds = [str(value.type) for value in (*op.operands, *op.results)]
+        if kinds in (["index", "i64"], ["i64", "index"]):
+            write, kind = IntegerWriter.before(op), op.results[0].type
+            known = integer_constant(op.operands[0])
+            number = (
+                write.cast("arith.index_cast", op.operands[0], kind)
+                if known is None
+                else write.constant(known, kind)
+            )
+            op.results[0].replace_all_uses_with(number)
+            op.erase()
 
 
 def _into_cluster(op: Operation) -> None:
@@ -136,9 +137,12 @@ def _uses(function: Operation, named: Iterable[Any]) -> list[tuple[Root, list[Mb
         if names_memory(op) and enclosing(op, FUNCTION_OPS) != function
     }
     for op in walk(function):
-        for number, value in enumerate(op.operands):
-            root = root_of(value) if _is_memory(value) else None
-            if root is None or root.identity not in named or _leads_on(op):
+        # An op that makes another name of the memory.
+        leads_on = len(op.results) and is_pure(op) and not len(op.regions)
+        for number, value in enumerate(() if leads_on else op.operands):
+            is_memory = is_pointer(value) or str(value.type).startswith("memref<")
+            root = root_of(value) if is_memory else None
+            if root is None or root.identity not in named:
                 continue
             use = _use(op, number, value, arithmetic)
             if use is None or not root.owned or not static_bytes(root):
@@ -146,15 +150,6 @@ def _uses(function: Operation, named: Iterable[Any]) -> list[tuple[Root, list[Mb
             else:
                 found.setdefault(root.identity, (root, []))[1].append(use)
     return [found[name] for name in named if name in found and name not in refused]
-
-
-def _is_memory(value: Value) -> bool:
-    return is_pointer(value) or str(value.type).startswith("memref<")
-
-
-def _leads_on(op: Operation) -> bool:
-    """Whether an op makes another name of the memory."""
-    return bool(len(op.results)) and is_pure(op) and not len(op.regions)
 
 
 def _use(op: Operation, number: int, pointer: Value, arithmetic: Arithmetic) -> MbarrierUse | None:
@@ -182,18 +177,13 @@ def _asking_loop(test: Operation) -> Operation | None:
     other = loop.regions[1].blocks[0]
     if block == other or len(operations(other)) != 1 or not all(map(is_pure, rest)):
         return None
-    if phase is None or str(phase.type) != "i32" or _inside(phase, loop):
+    if phase is None or str(phase.type) != "i32" or loop in ancestors(source_op(phase)):
         return None
     again = defining_op(terminator(block).operands[0])
     if again is None or not is_operator(again.name, "xor"):
         return None
     numbers = {integer_constant(value) for value in again.operands}
     return loop if test.results[0] in again.operands and numbers & {1, -1} else None
-
-
-def _inside(value: Value, loop: Operation) -> bool:
-    made = defining_op(value)
-    return made is not None and loop in ancestors(made)
 
 
 # The other form ----------------------------------------------------------------------------
@@ -251,8 +241,7 @@ def _parity(op: Operation, write: IntegerWriter) -> Value:
     phase = operand(op, "phase")
     assert phase is not None
     made = defining_op(phase)
-    widened = made is not None and is_operator(made.name, "cast")
-    if made is not None and widened and str(made.operands[0].type) == "i1":
+    if made is not None and is_operator(made.name, "cast") and str(made.operands[0].type) == "i1":
         return made.operands[0]
     return write.cast("arith.trunci", phase, ir.IntegerType.get_signless(1, op.context))
 
@@ -262,14 +251,16 @@ def run(module: Any, options: NoOptions, session: Session) -> None:
     raise_mbarriers(requested_loops(module))
 
 
-_SIZES = "operandSegmentSizes"
-
-
 def predicate_transactions(loop: Operation) -> None:
     """Dissolve each branch of the loop's body that only issues transactions."""
-    for op in operations(loop.regions[0].blocks[0]):
-        if op.name == "scf.if" and _only_issues(op):
-            _dissolve(op)
+    for branch in operations(loop.regions[0].blocks[0]):
+        if branch.name != "scf.if" or not _only_issues(branch):
+            continue
+        for op in operations(branch.regions[0].blocks[0])[:-1]:
+            op.move_before(branch)
+            if use_of(op) not in (None, "handle"):
+                _add_predicate(op, branch.operands[0])
+        branch.erase()
 
 
 def _only_issues(branch: Operation) -> bool:
@@ -284,18 +275,6 @@ def _only_issues(branch: Operation) -> bool:
     )
 
 
-def _dissolve(branch: Operation) -> None:
-    condition = branch.operands[0]
-    end = terminator(branch.regions[0].blocks[0])
-    for op in operations(branch.regions[0].blocks[0]):
-        if op == end:
-            continue
-        op.move_before(branch)
-        if use_of(op) not in (None, "handle"):
-            _add_predicate(op, condition)
-    branch.erase()
-
-
 def _add_predicate(op: Operation, condition: Value) -> None:
     given = operand(op, "predicate")
     if given is not None:
@@ -303,10 +282,10 @@ def _add_predicate(op: Operation, condition: Value) -> None:
         op.operands[operand_number(op, "predicate")] = both
         return
     attributes = attributes_of(op)
-    if _SIZES in attributes:
+    if "operandSegmentSizes" in attributes:
         # The predicate is the last group.
-        sizes = [*list(ir.DenseI32ArrayAttr(attributes[_SIZES]))[:-1], 1]
-        attributes[_SIZES] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+        sizes = [*list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))[:-1], 1]
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
     again(op, [*op.operands, condition], attributes=attributes)
 
 

@@ -50,11 +50,7 @@ from mlir_async_pipe.session.passes import register
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access, accesses, row_of
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
-from mlir_async_pipe.vocabulary.memory_layout import (
-    UnknownLayoutError,
-    element_bytes,
-    strides_and_offset,
-)
+from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known, is_dense
 from mlir_async_pipe.vocabulary.memory_names import DEALLOCATION_OPS
 
 # What ldmatrix and the widest copies access, which a layout leaves in one piece.
@@ -120,15 +116,16 @@ def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
     kind = as_kind(ir.MemRefType, memory.type)
     if kind is None or root_of(memory).kind not in ("allocation", "attribution"):
         raise _Refusal("it is no allocation of the kernel, which others may name", filler)
-    if not kind.has_static_shape or kind.rank < 2 or not _is_plain(kind):
+    size = if_known(element_bytes, kind)
+    # Rows lie one after the other, of elements that are a power of two of bytes.
+    plain = size is not None and size & (size - 1) == 0 and size <= CHUNK_BYTES
+    dense = kind.has_static_shape and kind.rank >= 2 and if_known(is_dense, kind)
+    if size is None or not plain or not dense:
         raise _Refusal(f"'{kind}' is no array of rows of static sizes side by side", filler)
-    size, numbers = element_bytes(kind), Arithmetic(enclosing_launch_size(filler))
+    numbers = Arithmetic(enclosing_launch_size(filler))
     ends = _ends(memory)
-    ops = [
-        op
-        for op in dict.fromkeys(users(memory))
-        if op not in ends and op.name not in DEALLOCATION_OPS
-    ]
+    others = (op for op in dict.fromkeys(users(memory)) if op not in ends)
+    ops = [op for op in others if op.name not in DEALLOCATION_OPS]
     columns = _columns(memory, ops, numbers) if _writes_stretches(chip) else int(kind.shape[-1])
     for op in ops:
         found = [access for access in accesses(op) if access.memory == memory]
@@ -152,13 +149,14 @@ def _tile(memory: Value, filler: Operation, chip: Chip) -> _Tile:
 
 def _ends(memory: Value) -> tuple[Operation, ...]:
     """The views of a tile that are deallocated at most, with these deallocations."""
-    found: list[Operation] = []
-    for op in dict.fromkeys(users(memory)):
-        if op.name in VIEW_OPS:
-            others = users(op.results[0])
-            if all(other.name in DEALLOCATION_OPS for other in others):
-                found += [op, *others]
-    return tuple(found)
+    views = [op for op in dict.fromkeys(users(memory)) if op.name in VIEW_OPS]
+    used = ((view, users(view.results[0])) for view in views)
+    return tuple(
+        op
+        for view, others in used
+        if all(other.name in DEALLOCATION_OPS for other in others)
+        for op in (view, *others)
+    )
 
 
 def _columns(memory: Value, ops: list[Operation], numbers: Arithmetic) -> int:
@@ -171,17 +169,6 @@ def _columns(memory: Value, ops: list[Operation], numbers: Arithmetic) -> int:
             return whole
         last = max(last, high + (access.extent[-1] if access.extent else 1))
     return min(last, whole)
-
-
-def _is_plain(kind: Any) -> bool:
-    """Whether rows lie one after the other, of elements that are a power of two of bytes."""
-    try:
-        strides, offset = strides_and_offset(kind)
-        size = element_bytes(kind)
-    except UnknownLayoutError:
-        return False
-    plain = [prod(kind.shape[axis + 1 :]) for axis in range(kind.rank)]
-    return strides == plain and offset == 0 and size & (size - 1) == 0 and size <= CHUNK_BYTES
 
 
 def _writes_stretches(chip: Chip) -> bool:
