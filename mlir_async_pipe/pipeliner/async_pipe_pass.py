@@ -32,7 +32,7 @@ from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import drop
 from mlir_async_pipe.pipeliner.expand.expand_pass import ExpandOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.session import passes
-from mlir_async_pipe.session.diagnostics import Diagnostic, Diagnostics, HazardError
+from mlir_async_pipe.session.diagnostics import Diagnostics, HazardError
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
@@ -87,16 +87,12 @@ def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
     ]
 
 
-def _single_members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
-    """None that run one by one where this pass softens the last one."""
-    return [] if options.check == "warn" else members(options)
-
-
 @passes.register(
     "async-pipe",
     "pipeline annotated loops, count their waits, check",
     PipelineOptions,
-    _single_members,
+    # None that run one by one where this pass softens the last one.
+    lambda options: [] if options.check == "warn" else members(options),
 )
 def run(module: Any, options: PipelineOptions, session: Session) -> None:
     """Run the members in order; the first error stops."""
@@ -128,18 +124,15 @@ def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -
     asking = any(map(is_requested, walk_named(module, LOOP_OPS.__contains__)))
     if asking or any(map(_is_by_hand, walk(module))):
         return
-    first = next(filter(_may_loop, walk(module)), None)
-    if first is not None:
-        advice = "annotate one, say `async_pipe.num_stages = 3`; --suggest lists them"
-        said = "no loop here asks to be pipelined"
-        session.diagnostics.warning(
-            said, code="no-annotated-loops", at=first, notes=((advice, first),)
-        )
-
-
-def _may_loop(op: Operation) -> bool:
-    """Whether an op is a loop, or has blocks that may be one."""
-    return op.name in LOOP_OPS or any(len(region.blocks) > 1 for region in op.regions)
+    for op in walk(module):
+        # A loop, or blocks that may be one.
+        if op.name in LOOP_OPS or any(len(region.blocks) > 1 for region in op.regions):
+            advice = "annotate one, say `async_pipe.num_stages = 3`; --suggest lists them"
+            said = "no loop here asks to be pipelined"
+            session.diagnostics.warning(
+                said, code="no-annotated-loops", at=op, notes=((advice, op),)
+            )
+            return
 
 
 def _is_by_hand(op: Operation) -> bool:
@@ -160,10 +153,7 @@ def run_check(
         check(module, options, dataclasses.replace(session, diagnostics=found), known or {})
     except HazardError as error:
         found.error(error)
-    session.diagnostics.items += [_as_asked(entry, session) for entry in found.items]
-
-
-def _as_asked(entry: Diagnostic, session: Session) -> Diagnostic:
-    if entry.severity != "error":
-        return entry
-    return dataclasses.replace(entry, severity=session.hazards)
+    session.diagnostics.items += [
+        dataclasses.replace(entry, severity=session.hazards) if entry.severity == "error" else entry
+        for entry in found.items
+    ]

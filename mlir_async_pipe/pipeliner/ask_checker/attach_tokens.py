@@ -15,7 +15,7 @@ N + 1 groups the wait retires none of them on every path and stays as it is. So 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -23,10 +23,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     KERNEL_OPS,
     Block,
     Operation,
+    OpWriter,
     Value,
     attributes_of,
-    before,
-    create,
     enclosing,
     function_name,
     functions,
@@ -151,9 +150,7 @@ def _attach(
         function, lambda op: known.changes(op) or _waits_on(op, queue, target), known.changes
     )
     if any(map(any, retiring.values())):
-        _Attacher(skeleton, known, depth, _TokenWidths(graph, latest, depth), copies, retiring).run(
-            []
-        )
+        _Attacher(skeleton, known, depth, graph, latest, copies, retiring).run([])
 
 
 def _waits_on(op: Operation, queue: Queue, target: Target | None) -> bool:
@@ -164,39 +161,21 @@ def _count(op: Operation) -> int:
     return max(0, integer_attribute(op, wait_rule(op).count) or 0)
 
 
-@dataclass(frozen=True)
-class _TokenWidths:
-    """How many groups are known at a point, at most `depth`: the most of all iterations of the
-    loops around it. What the other iterations do not have is no group: no wait reads it."""
-
-    graph: FlowGraph
-    latest: Solver[Known]
-    depth: int
-
-    def at(self, block: Block) -> int:
-        found = (
-            self.latest.starts.get(self.graph.nodes[block]) if block in self.graph.nodes else None
-        )
-        return 0 if found is None else min(self.depth, found.most)
-
-    def after_op(self, op: Operation) -> int:
-        """After an op with regions, which are found by their first block."""
-        item = self.graph.nodes[op.regions[0].blocks[0]].frame.item
-        return min(self.depth, self.latest.after(item).most) if item in self.latest.before else 0
-
-
 @dataclass
 class _Attacher(Carrier):
-    """Carries the history of one queue through one function, and gives it to the waits."""
+    """Carries the history of one queue through one function, and gives it to the waits.
+
+    How many groups are known at a point, at most `depth`, is the most of all iterations of the loops around it
+    (`latest`)."""
 
     skeleton: Skeleton
     known: History
     depth: int
-    widths: _TokenWidths
+    graph: FlowGraph
+    latest: Solver[Known]
     copies: Queue | None
     retiring: dict[Block, list[bool]]
     kind: Any = field(init=False)
-    _no_group: Value | None = None
 
     def __post_init__(self) -> None:
         self.kind = ir.Type.parse(TOKEN_TYPE, self.skeleton.root.context)
@@ -215,43 +194,51 @@ class _Attacher(Carrier):
         return [token, *variables][: self.depth]
 
     def _commit(self, op: Operation) -> Value:
+        """Put an op with a token in the place of a commit; its token."""
         name = token_form(op, self.copies)
         assert name is not None
-        return _group_with_token(op, name, self.kind)
+        copies: list[Value] = []
+        if name == "async_pipe.commit_queue":
+            attributes = {"queue": _first_queue(op)}
+        else:
+            copies, empty = _copies_since_last_commit(op)
+            which = NO_COPIES if empty else UNNAMED_COPIES
+            attributes = {} if copies else {which: ir.UnitAttr.get(op.context)}
+        token = OpWriter.before(op).make(name, copies, self.kind, attributes)
+        op.erase()
+        return token
 
     def _wait(self, op: Operation, token: Value) -> None:
         name = token_form(op, self.copies)
         assert name is not None
         attributes = attributes_of(op) if name == op.name else {}
         if name == "async_pipe.wait_queue":
-            i64 = ir.IntegerType.get_signless(64, op.context)
-            attributes.setdefault("queue", ir.IntegerAttr.get(i64, 0))
-        count = _count(op)
-        made = create(name, [token], (), attributes, ip=before(op), loc=op.location)
+            attributes.setdefault("queue", _first_queue(op))
+        made = OpWriter.before(op).op(name, [token], (), attributes)
         rule = wait_rule(made)
-        kind = ir.IntegerType.get_signless(rule.count_bits, op.context)
-        made.attributes[rule.count] = ir.IntegerAttr.get(kind, count)
+        set_integer(made, rule.count, _count(op), rule.count_bits)
         op.erase()
 
     def width_at(self, block: Block) -> int:
         """As many groups as are known on every path to the block."""
-        return self.widths.at(block)
+        node = self.graph.nodes.get(block)
+        found = None if node is None else self.latest.starts.get(node)
+        return 0 if found is None else min(self.depth, found.most)
+
+    def width_after(self, op: Operation) -> int:
+        """As many groups as are known after every branch of an op, which is found by its first block."""
+        item = self.graph.nodes[op.regions[0].blocks[0]].frame.item
+        return min(self.depth, self.latest.after(item).most) if item in self.latest.before else 0
 
     def passed_on(self, variables: Variables, width: int) -> Variables:
         """What the first iterations of such a loop do not have is no group: no wait reads it."""
         missing = max(0, width - len(variables))
-        return [*variables[:width], *[self._placeholder() for _ in range(missing)]]
+        return [*variables[:width], *[self._no_group for _ in range(missing)]]
 
-    def _placeholder(self) -> Value:
-        if self._no_group is None:
-            root = self.skeleton.root
-            ip = ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0])
-            self._no_group = no_group(ip, root.location)
-        return self._no_group
-
-    def width_after(self, op: Operation) -> int:
-        """As many groups as are known after every branch."""
-        return self.widths.after_op(op)
+    @cached_property
+    def _no_group(self) -> Value:
+        root = self.skeleton.root
+        return no_group(ir.InsertionPoint.at_block_begin(root.regions[0].blocks[0]), root.location)
 
     def after_apart(self, op: Operation, variables: Variables) -> Variables:
         """Another thread's groups are none of this one's; which others there are is not known."""
@@ -261,20 +248,8 @@ class _Attacher(Carrier):
         return [] if any(map(self.skeleton.changes, op.regions)) else variables
 
 
-def _group_with_token(op: Operation, name: str, kind: Any) -> Value:
-    """Put the op `name` in the place of the commit `op`; its token."""
-    copies: list[Value] = []
-    if name == "async_pipe.commit_queue":
-        i64 = ir.IntegerType.get_signless(64, op.context)
-        attributes = {"queue": ir.IntegerAttr.get(i64, 0)}
-    else:
-        copies, empty = _copies_since_last_commit(op)
-        attributes = {}
-        if not copies:
-            attributes[NO_COPIES if empty else UNNAMED_COPIES] = ir.UnitAttr.get(op.context)
-    made = create(name, copies, [kind], attributes, ip=before(op), loc=op.location)
-    op.erase()
-    return made.results[0]
+def _first_queue(op: Operation) -> Any:
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64, op.context), 0)
 
 
 def _copies_since_last_commit(commit: Operation) -> tuple[list[Value], bool]:
@@ -443,22 +418,16 @@ def relax(
             queue = queue_of(wait, target)
             because = ("", None) if wrong is None else (wrong.message, wrong.place)
             name = "" if queue is None else queue.name
-            relaxed = RelaxedWait(Place.of(wait), name, before, after, *because)
-            found.append(relaxed)
-            _report(relaxed, wait, session)
+            found.append(RelaxedWait(Place.of(wait), name, before, after, *because))
+            session.record("relaxed", found[-1])
+            session.diagnostics.remark(
+                f"the wait leaves {after} in flight instead of {before}: every access after it is "
+                "covered all the same",
+                code="relaxed-wait",
+                at=wait,
+                notes=((f"with one more {because[0]}", because[1]),) if because[0] else (),
+            )
     return found
-
-
-def _report(relaxed: RelaxedWait, wait: Operation, session: Session) -> None:
-    session.record("relaxed", relaxed)
-    because = f"with one more {relaxed.because}"
-    session.diagnostics.remark(
-        f"the wait leaves {relaxed.after} in flight instead of {relaxed.before}: every access "
-        "after it is covered all the same",
-        code="relaxed-wait",
-        at=wait,
-        notes=((because, relaxed.because_place),) if relaxed.because else (),
-    )
 
 
 def _waits(root: Any) -> list[Operation]:
@@ -467,7 +436,7 @@ def _waits(root: Any) -> list[Operation]:
         op
         for op in walk(root)
         if products_left(op) is not None
-        or (has_only_a_count(op) and (row := row_of(op)) is not None and row.completion == "group")
+        or (has_only_a_count(op) and row_of(op).completion == "group")
     ]
 
 
@@ -480,14 +449,12 @@ def _largest(
     limit = given + MOST_TRIED
     if queue is not None and queue.largest_count is not None:
         limit = min(limit, queue.largest_count)
-    count = given
-    while count < limit:
+    for count in range(given, limit):
         _write(wait, count + 1)
         wrong = _wrong(root, target)
         if wrong is not None:
             _write(wait, count)
             return count, wrong
-        count += 1
     _write(wait, given)
     return given, None
 
@@ -538,14 +505,13 @@ def run_recount(module: Any, options: RecountOptions, session: Session) -> None:
     fewer groups in flight than they could. Then that is what it gets: the annotation goes, token
     waits become exact, and waits that name no group are relaxed as far as the checker proves them.
 
-    Leave loops that are pipelined already, and cannot be pipelined once more, out of what follows:
-    they get what their waits can gain; raises PipelineError (already-pipelined) where that is nothing.
+    Raises PipelineError (already-pipelined) where that is nothing, of loops that cannot be pipelined once more.
     """
     session = with_target(options, session)
     with unchanged():
         around, loops = Surroundings(), requested_loops(module)
         own = [n for n, loop in enumerate(loops) if own_pipeline(loop, around) is not None]
-    if not own or _can_all_be_pipelined(module, options, session):
+    if not own or _refused(module.operation.clone(ip=False), options, session) is None:
         return
     refused = [(loops[number], _refusal(module, number, options, session)) for number in own]
     kept = [(loop, error) for loop, error in refused if error is not None]
@@ -553,17 +519,13 @@ def run_recount(module: Any, options: RecountOptions, session: Session) -> None:
         _keep(module, kept, session)
 
 
-def _can_all_be_pipelined(module: Any, options: RecountOptions, session: Session) -> bool:
-    trial = module.operation.clone(ip=False)
+def _refused(trial: Operation, options: RecountOptions, session: Session) -> AsyncPipeError | None:
+    """The error that keeps a module from being pipelined, None if there is none."""
     try:
-        _pipeline(trial, options, session)
-    except AsyncPipeError:
-        return False
-    return True
-
-
-def _pipeline(module: Any, options: RecountOptions, session: Session) -> None:
-    passes.run_all(passes.PIPELINING, module, options, session.silent())
+        passes.run_all(passes.PIPELINING, trial, options, session.silent())
+    except AsyncPipeError as error:
+        return error
+    return None
 
 
 def _keep(module: Any, kept: list[tuple[Operation, AsyncPipeError]], session: Session) -> None:
@@ -592,11 +554,8 @@ def _refusal(
     for other, loop in enumerate(requested_loops(trial)):
         if other != number:
             forget(loop)
-    try:
-        _pipeline(trial, options, session)
-    except AsyncPipeError as error:
-        return error if error.code == "already-pipelined" else None
-    return None
+    error = _refused(trial, options, session)
+    return error if error is not None and error.code == "already-pipelined" else None
 
 
 def _gain_of_tokens(

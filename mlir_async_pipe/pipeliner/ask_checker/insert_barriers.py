@@ -78,11 +78,18 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
         guarded: set[Operation] = set()
         while True:
             outcome = check_kernel(kernel, around, target, promised)
-            missing = _first_missing(outcome, kernel)
-            if missing is None:
+            # Pairs of accesses that need a barrier between them; the textually first one gets it.
+            missing = [
+                (outcome.sites[finding.later], outcome.sites[finding.earlier])
+                for finding in outcome.findings
+                if finding.cause in BARRIER_CAUSES
+            ]
+            if not missing:
                 _report_unfollowed(outcome, session)
                 break
-            later, earlier = missing
+            order = {op: number for number, op in enumerate(walk(kernel))}
+            first = min(missing, key=lambda pair: order.get(pair[0].op, len(order)))
+            later, earlier = (site.op for site in first)
             place = _uniform_place(later)
             outer = None if place is None else _uniform_place(_outside_of_loops(place, earlier))
             if outer is not None and outer not in guarded:
@@ -94,22 +101,10 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
                 "barriers",
                 BarrierRecord(Place.of(later), later.name, Place.of(earlier), earlier.name),
             )
-            _insert(place, outcome)
+            spaces = {site.space for pair in missing for site in pair}
+            write_fence(spaces, before(place), place.location)
     for op in asking:
         del op.attributes[BARRIERS]
-
-
-def _first_missing(outcome: KernelVerdict, kernel: Operation) -> tuple[Operation, Operation] | None:
-    """The textually first access that needs a barrier before it, and the other end."""
-    found = [
-        (outcome.sites[finding.later].op, outcome.sites[finding.earlier].op)
-        for finding in outcome.findings
-        if finding.cause in BARRIER_CAUSES
-    ]
-    if not found:
-        return None
-    order = {op: number for number, op in enumerate(walk(kernel))}
-    return min(found, key=lambda pair: order.get(pair[0], len(order)))
 
 
 def _report_unfollowed(outcome: KernelVerdict, session: Session) -> None:
@@ -147,26 +142,12 @@ def _outside_of_loops(op: Operation, earlier: Operation) -> Operation:
     place = op
     for around in ancestors(op):
         inside = list(walk(around))
-        if around.name not in LOOP_OPS or earlier in inside or any(map(_synchronises, inside)):
+        rows = map(row_of, inside)
+        synchronises = any(row.wait is not None or row.barrier is not None for row in rows)
+        if around.name not in LOOP_OPS or earlier in inside or synchronises:
             return place
         place = around
     return place
-
-
-def _synchronises(op: Operation) -> bool:
-    row = row_of(op)
-    return row.wait is not None or row.barrier is not None
-
-
-def _insert(place: Operation, outcome: KernelVerdict) -> None:
-    """Write the barrier, fencing the spaces of the accesses that it orders."""
-    spaces = {
-        site.space
-        for finding in outcome.findings
-        if finding.cause in BARRIER_CAUSES
-        for site in (outcome.sites[finding.later], outcome.sites[finding.earlier])
-    }
-    write_fence(spaces, before(place), place.location)
 
 
 def _divergent(later: Operation, earlier: Operation) -> HazardError:
