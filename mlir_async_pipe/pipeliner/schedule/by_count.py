@@ -72,6 +72,7 @@ from mlir_async_pipe.pipeliner.schedule.issue_order import (
     IssueOptions,
     arrange,
     roots_in,
+    touches_tiles,
     with_products,
 )
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
@@ -115,28 +116,20 @@ def write(decision: Decision) -> None:
     loop.attributes[names.WAIT_AT] = ir.StringAttr.get(decision.wait_at, loop.context)
     if decision.roles is not None:
         loop.attributes[names.ROLES] = ir.StringAttr.get(decision.roles, loop.context)
-    _write_parts(decision)
+    # The three parts of each inner loop that is pipelined itself.
+    parts: dict[Operation, list[SchedulePlace]] = {}
     for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
         if statement.part:
+            parts.setdefault(statement.op, []).append(slot)
             continue
         set_integer(statement.op, names.STAGE, slot.stage, 64)
         set_integer(statement.op, names.ORDER, slot.order, 64)
         if slot.asynchronous:
             statement.op.attributes[names.ASYNC] = ir.UnitAttr.get(loop.context)
-
-
-def _write_parts(decision: Decision) -> None:
-    """Stage and order of the three parts of each inner loop that is pipelined itself."""
-    found: dict[Operation, list[SchedulePlace]] = {}
-    for statement, slot in zip(decision.body.statements, decision.slots, strict=True):
-        if statement.part:
-            found.setdefault(statement.op, []).append(slot)
-    for inner, slots in found.items():
-        for name, values in (
-            (names.PART_STAGES, [slot.stage for slot in slots]),
-            (names.PART_ORDERS, [slot.order for slot in slots]),
-        ):
-            inner.attributes[name] = ir.DenseI64ArrayAttr.get(values, inner.context)
+    for inner, slots in parts.items():
+        stages, orders = [slot.stage for slot in slots], [slot.order for slot in slots]
+        inner.attributes[names.PART_STAGES] = ir.DenseI64ArrayAttr.get(stages, loop.context)
+        inner.attributes[names.PART_ORDERS] = ir.DenseI64ArrayAttr.get(orders, loop.context)
 
 
 def with_early_stores(
@@ -148,57 +141,37 @@ def with_early_stores(
 ) -> Decision:
     """The decision with its stores to workgroup memory a stage before what is left, if the loop can
     be planned so; `first` are the loads and what they need."""
-    body, last = decision.body, decision.last_stage
+    body, slots, last = decision.body, decision.slots, decision.last_stage
     stores = _stores(body) - first
     stores |= with_producers(body, stores) - first
     if (
         last < 2
         or not stores
-        or any(_touches_tiles(body.statements[n], writes=False) for n in stores)
+        or any(touches_tiles(body.statements[n], writes=False) for n in stores)
+        or "predicate" in (found.epilogue, found.short_trip)
+        or any(statement.part for statement in body.statements)
     ):
         return decision
-    early = _moved(decision, stores, first, last - 1)
-    if "predicate" in (found.epilogue, found.short_trip):
-        return decision
-    return early if _can_be_planned(early, found, around, limits) else decision
-
-
-def _stores(body: Body) -> set[int]:
-    return {s.number for s in body.statements if _touches_tiles(s, writes=True)}
-
-
-def _touches_tiles(statement: Statement, *, writes: bool) -> bool:
-    return any(root.space == "workgroup" for root in roots_in(statement.op, writes=writes))
-
-
-def _moved(decision: Decision, stores: set[int], first: set[int], stage: int) -> Decision:
-    """The same with the stores in a stage, and before what runs ahead."""
-    slots = decision.slots
 
     def place(number: int) -> tuple[int, int]:
         return (0 if number in stores else 1 if number in first else 2), slots[number].order
 
     order = {number: rank for rank, number in enumerate(sorted(range(len(slots)), key=place))}
-    moved = (
-        slot._replace(order=order[n], stage=stage if n in stores else slot.stage)
+    early = tuple(
+        slot._replace(order=order[n], stage=last - 1 if n in stores else slot.stage)
         for n, slot in enumerate(slots)
     )
-    return replace(decision, slots=tuple(moved))
-
-
-def _can_be_planned(
-    decision: Decision, found: LoopAnnotations, around: Surroundings, limits: Limits
-) -> bool:
-    body = decision.body
-    if any(statement.part for statement in body.statements):
-        return False
-    places = {s.op: slot for s, slot in zip(body.statements, decision.slots, strict=True)}
+    places = {s.op: slot for s, slot in zip(body.statements, early, strict=True)}
     try:
         analysis = analyse(body, found.independent, limits.noalias_arguments, around)
         plan_places(analysis, places, decision.wait_at, found, limits)
     except PipelineError:
-        return False
-    return True
+        return decision
+    return replace(decision, slots=early)
+
+
+def _stores(body: Body) -> set[int]:
+    return {s.number for s in body.statements if touches_tiles(s, writes=True)}
 
 
 NO_LIMITS = Limits()
@@ -243,12 +216,15 @@ def decide_by_count(
         return None
     if tensors:
         return decide_transactions(body, stages, found)
+    running = {s.op for s in ahead.statements}
     if ahead.why:
-        body, ahead = _with_users(body, ahead)
-        stages = stages_in_budget(body.loop, (s.op for s in ahead.statements), stages, session)
+        body = _with_users(body, ahead)
+        stages = stages_in_budget(body.loop, running, stages, session)
     else:
-        body, ahead = _among(ahead, with_products(body))
-    needed = with_producers(body, _numbers(ahead))
+        body = with_products(body)
+    # In a body with more statements they have other numbers.
+    numbers = {s.number for s in body.statements if s.op in running}
+    needed = with_producers(body, numbers)
     first = _with_what_orders(body, needed)
     if len(first) == len(body.statements) > len(needed):
         raise _all_ordered(body, needed)
@@ -260,7 +236,7 @@ def decide_by_count(
             at=body.loop,
             notes=numbering(body),
         )
-    copies = set() if ahead.why else _numbers(ahead)
+    copies = set() if ahead.why else numbers
     arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
     stage = arranged.stage | chain_stages(body, first, ahead.pairs, stages)
     slots = tuple(
@@ -364,21 +340,13 @@ def _loads(body: Body, space: str) -> list[Statement]:
     loads = [s for s in body.statements if only_reads(s, space)]
     if space != "global":
         return loads
-    written = [root_of(a.memory) for op in walk(body.loop) for a in accesses(op) if a.writes]
-    fixed = [
-        s
-        for s in loads
-        if not any(
-            may_alias(root_of(a.memory), root)
-            for op in walk(s.op)
-            for a in accesses(op)
-            for root in written
-        )
-    ]
+    written = roots_in(body.loop, writes=True)
+    read = [(s, roots_in(s.op, writes=False)) for s in loads]
+    fixed = [s for s, roots in read if not any(may_alias(a, b) for a in roots for b in written)]
     return fixed or loads
 
 
-def _with_users(body: Body, ahead: Ahead) -> tuple[Body, Ahead]:
+def _with_users(body: Body, ahead: Ahead) -> Body:
     """What is computed from the loads becomes statements too: it must not follow the loads to
     where they are issued, and a sum that the loop carries has no statement to go with."""
     first = with_producers(body, {s.number for s in ahead.statements})
@@ -392,13 +360,7 @@ def _with_users(body: Body, ahead: Ahead) -> tuple[Body, Ahead]:
             loaded.update(op.results)
             if not addresses.intersection(op.results):
                 waiting.append(op)
-    return _among(ahead, read_body(body.loop, waiting))
-
-
-def _among(ahead: Ahead, body: Body) -> tuple[Body, Ahead]:
-    """The same statements by their numbers in a body that has more of them."""
-    ops = {s.op for s in ahead.statements}
-    return body, replace(ahead, statements=[s for s in body.statements if s.op in ops])
+    return read_body(body.loop, waiting)
 
 
 def _with_what_orders(body: Body, first: set[int]) -> set[int]:
@@ -407,19 +369,14 @@ def _with_what_orders(body: Body, first: set[int]) -> set[int]:
     if all(flag_order(op) == UNORDERED for s in body.statements for op in walk(s.op)):
         return first
     number = {s.op: s.number for s in body.statements}
-    regions = regions_of(list(dict.fromkeys(s.op for s in body.statements)), Arithmetic())
-    return reached(
-        first,
-        lambda own: with_producers(
-            body,
-            {
-                number[a.top]
-                for a in regions
-                for b in regions
-                if number[b.top] == own and a.op != b.op and are_ordered(a, b)
-            },
-        ),
-    )
+    regions = regions_of(list(number), Arithmetic())
+
+    def before(own: int) -> set[int]:
+        here = [b for b in regions if number[b.top] == own]
+        ordered = (a for a in regions for b in here if a.op != b.op and are_ordered(a, b))
+        return with_producers(body, {number[a.top] for a in ordered})
+
+    return reached(first, before)
 
 
 def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
@@ -446,10 +403,6 @@ def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
     )
 
 
-def _numbers(ahead: Ahead) -> set[int]:
-    return {s.number for s in ahead.statements}
-
-
 def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
     """Loads from global memory in statements that do more than load."""
     return [
@@ -463,9 +416,7 @@ def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
 
 def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
     """The first store that fills workgroup memory, with what makes it no copy."""
-    for op in walk(body.loop):
-        if not is_store(op):
-            continue
+    for op in filter(is_store, walk(body.loop)):
         (access,) = accesses(op)
         found = loaded_value(op) if root_of(access.memory).space == "workgroup" else None
         if isinstance(found, NotCopies):
@@ -500,18 +451,11 @@ def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Deci
         why = "cannot pipeline: nothing in the loop uses what it copies"
         raise InputError(why, code="no-consumers", at=body.loop, notes=numbering(body))
     order = others + issued if last else issued + others
-    return Decision(
-        body,
-        tuple(
-            SchedulePlace(
-                0 if s.op in copies else stages - 1,
-                order.index(s.number),
-                asynchronous=s.op in copies,
-            )
-            for s in body.statements
-        ),
-        found.wait_at or "iteration",
+    slots = tuple(
+        SchedulePlace(0 if s.op in copies else stages - 1, order.index(s.number), s.op in copies)
+        for s in body.statements
     )
+    return Decision(body, slots, found.wait_at or "iteration")
 
 
 # Loads whose address is loaded ---------------------------------------------------------------
@@ -540,7 +484,9 @@ def chain_stages(
     }
 
     def is_step(producer: int, user: int) -> bool:
-        return (producer, user) not in halves and _reads_memory(body.statements[producer].op)
+        # Whether values of a statement come from memory.
+        reads = bool(roots_in(body.statements[producer].op, writes=False))
+        return reads and (producer, user) not in halves
 
     level: dict[int, int] = {}
     for number in sorted(ahead):
@@ -556,11 +502,6 @@ def chain_stages(
     for load, store in halves:
         found[load] = found[store]
     return found
-
-
-def _reads_memory(op: Operation) -> bool:
-    """Whether values of a statement come from memory."""
-    return any(not access.writes for inner in walk(op) for access in accesses(inner))
 
 
 # What fits into registers --------------------------------------------------------------------

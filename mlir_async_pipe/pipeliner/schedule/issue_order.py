@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
@@ -122,8 +122,7 @@ class FragmentsPlaced:
         return f"fragments are loaded {where}: {self.why}"
 
 
-@dataclass(frozen=True)
-class Arrangement:
+class Arrangement(NamedTuple):
     """The order of all statements, and the stage of those that do not run ahead."""
 
     order: dict[int, int]
@@ -178,8 +177,7 @@ def _arranged_ahead(
     that cannot be spread come first of all: beside these products nothing waits for them."""
     place: Issue = "last" if issue == "last" else "spread"
     parts = fragments.first_loads, fragments.last, fragments.between
-    stage = dict.fromkeys(chain(*parts), stages - 1)
-    stage.update(dict.fromkeys(fragments.last, stages))
+    stage = dict.fromkeys(chain(*parts), stages - 1) | dict.fromkeys(fragments.last, stages)
     if issue == "auto" and len(_pieces(body, first, pairs)) == 1:
         place, parts = "first", ([], [*chain(*parts)], [])
     return Arrangement(ranks(body, first, pairs, place, *parts), stage)
@@ -226,7 +224,8 @@ def ranks(
 def _spread(body: Body, rest: list[int], pieces: list[list[int]]) -> list[int]:
     """`rest` with the pieces after its products: piece j of n after product j P / n of the P that
     no load from workgroup memory follows."""
-    last_load = max((i for i, n in enumerate(rest) if _loads(body.statements[n])), default=-1)
+    loads = (i for i, n in enumerate(rest) if touches_tiles(body.statements[n], writes=False))
+    last_load = max(loads, default=-1)
     products = [i for i, n in enumerate(rest) if _multiplies(body.statements[n]) and i > last_load]
     gaps = products or [last_load]
     after: dict[int, list[int]] = {}
@@ -245,18 +244,13 @@ def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
     stands between them."""
     if pairs or not any(row_of(op).commits == "group" for op in body.ops):
         return [sorted(first)]
-    by_op = {s.op: s.number for s in body.statements}
-    ahead = sorted(first)
+    by_op, ahead = {s.op: s.number for s in body.statements}, sorted(first)
     links = (
         (number, producer)
         for number in ahead
         for producer in value_producers(body.statements[number].op, by_op, set()) & first
     )
     return joined(ahead, links)
-
-
-def _loads(statement: Statement) -> bool:
-    return any(root.space == "workgroup" for root in roots_in(statement.op, writes=False))
 
 
 def _multiplies(statement: Statement) -> bool:
@@ -278,8 +272,7 @@ def default_issue(body: Body, stages: int, copies: set[int], options: IssueOptio
     barrier = model.barrier if body.synchronisation else 0
     held = {s.number: costs.held_by(s.op) for s in body.statements if s.number not in copies}
     step = barrier + sum(held.values()) + sum(map(costs.held_by, body.pure))
-    rest = [s.number for s in body.statements if s.number not in copies]
-    order = ranks(body, copies, (), "spread", [], rest, [])
+    order = ranks(body, copies, (), "spread", [], list(held), [])
     issued = max(order[number] for number in copies)
     before = barrier + sum(cycles for number, cycles in held.items() if order[number] < issued)
     arrival = max(
@@ -297,8 +290,7 @@ RESERVE = 32
 POINTER = 2
 
 
-@dataclass(frozen=True)
-class ProductStep:
+class ProductStep(NamedTuple):
     """One step of products: statements that load its fragments, and all others up to the next
     step's loads."""
 
@@ -306,8 +298,7 @@ class ProductStep:
     others: list[Statement]
 
 
-@dataclass(frozen=True)
-class FragmentsAhead:
+class FragmentsAhead(NamedTuple):
     """The statements that do not copy, by number and in kernel order: the first loads, the last
     products, which are those of the iteration before, and all that stands between them; and why."""
 
@@ -332,12 +323,13 @@ def fragments_ahead(
     links = [link for step in steps for link in _links(body, step)]
     steps = steps if _why_not(body, links) else links
     why = _why_not(body, steps)
-    wanted = "the loop asks for it"
-    if not why and found.fragments == "auto":
-        fit, because = _registers_fit(body, steps, copies, found, target)
-        why, wanted = ("", because) if fit else (because, "")
     if why:
         return why
+    wanted = "the loop asks for it"
+    if found.fragments == "auto":
+        fit, wanted = _registers_fit(body, steps, copies, found, target)
+        if not fit:
+            return wanted
     between = [
         s.number for step, following in pairwise(steps) for s in (*following.loads, *step.others)
     ]
@@ -402,19 +394,14 @@ def _why_not(body: Body, steps: list[ProductStep]) -> str:
     if any(not _is_known(s.op) for s in others):
         return "nothing is known of the memory that a statement touches"
     by_op = {s.op: s.number for s in body.statements}
-    used = {
-        number
-        for s in steps[-1].others
-        if not s.part
-        for number in value_producers(s.op, by_op, set())
-    }
-    last = {s.number for s in steps[-1].loads}
-    if used & {s.number for step in steps[:-1] for s in step.loads} - last:
+    late = [s.op for s in steps[-1].others if not s.part]
+    used = {number for op in late for number in value_producers(op, by_op, set())}
+    if used & {s.number for step in steps[:-1] for s in step.loads}:
         return "the last products need fragments of more than one step"
     read = {root for s in loads for root in roots_in(s.op, writes=False)}
-    written = {root for s in others for root in roots_in(s.op, writes=True)}
-    late = {root for s in steps[-1].others if not s.part for root in roots_in(s.op, writes=False)}
-    if any(may_alias(a, b) for a in read for b in written | late):
+    touched = {root for s in others for root in roots_in(s.op, writes=True)}
+    touched |= {root for op in late for root in roots_in(op, writes=False)}
+    if any(may_alias(a, b) for a in read for b in touched):
         return "statements between the products touch the memory that fragments are loaded from"
     return ""
 
@@ -423,6 +410,11 @@ def _is_known(op: Operation) -> bool:
     return synchronisation_in(op) is None and all(
         accesses(inner) or is_pure(inner) or inner.name in REGION_ROWS for inner in walk(op)
     )
+
+
+def touches_tiles(statement: Statement, *, writes: bool) -> bool:
+    """Whether a statement writes, or reads, workgroup memory."""
+    return any(root.space == "workgroup" for root in roots_in(statement.op, writes=writes))
 
 
 def roots_in(op: Operation, *, writes: bool) -> set[Root]:
@@ -464,7 +456,7 @@ def _registers_fit(
 def registers_beside(body: Body, copies: Collection[int], target: Target) -> int:
     """Registers of a thread for what is no value of the loop: values from outside, and addresses. `copies` are the
     numbers of the statements that copy."""
-    loads = [s for s in body.statements if _loads(s)]
+    loads = [s for s in body.statements if touches_tiles(s, writes=False)]
     return _from_outside(body) + _addresses(body, loads, copies, target)
 
 
@@ -474,17 +466,17 @@ def _held(body: Body, loads: list[Statement]) -> int:
 
         attention of 64 x 64, D = 128: 64 of sums and 4 of the softmax, 32 of scores, 32 of Q
     """
-    table, made = body.table, len(body.table.maker)
+    table = body.table
     fragments = {result for s in loads for result in s.op.results}
-    sizes = [0] * made
+    sizes = [0] * len(table.maker)
     # What is only taken out of fragments takes no more registers.
     for op in table.ops:
         used = registers_of((value.type for value in op.operands), ())
+        taken = len(op.operands) > 0 and fragments.issuperset(op.operands)
         for result, number in zip(op.results, table.results[table.number[op]], strict=True):
             size = _value_registers(result)
-            if result not in fragments and op.operands and size <= used:
-                taken = all(value in fragments for value in op.operands)
-                fragments |= {result} if taken else set()
+            if taken and size <= used:
+                fragments.add(result)
             sizes[number] = 0 if result in fragments else size
     for number, argument in enumerate(body.block.arguments):
         sizes[number] = _value_registers(argument)
@@ -520,8 +512,9 @@ def _addresses(body: Body, loads: list[Statement], copies: Collection[int], targ
         ldmatrix %sa[%r, %c xor (%r / 2 mod 4) * 8]            one register:
         ldmatrix %sa[%r + 16, %c xor ((%r + 16) / 2 mod 4) * 8]   16 rows further for every thread
     """
-    block = enclosing_launch_size(body.loop)
-    addresses = ThreadAddresses(block or _SOME_BLOCK, target.chip.lanes)
+    # Where nothing says how many threads a block has, 128.
+    block = enclosing_launch_size(body.loop) or (128, 1, 1)
+    addresses = ThreadAddresses(block, target.chip.lanes)
     pointers = sum(
         not access.writes and root_of(access.memory).space == "global"
         for s in body.statements
@@ -529,16 +522,10 @@ def _addresses(body: Body, loads: list[Statement], copies: Collection[int], targ
         for op in walk(s.op)
         for access in accesses(op)
     )
-    apart = set()
-    for op in (op for s in loads for op in walk(s.op)):
-        for access in accesses(op):
-            memory, bytes_ = addresses.of(access)
-            apart.add((memory, (bytes_ - bytes_[0]).tobytes()))
+    loaded = (access for s in loads for op in walk(s.op) for access in accesses(op))
+    found = map(addresses.of, loaded)
+    apart = {(memory, (bytes_ - bytes_[0]).tobytes()) for memory, bytes_ in found}
     return POINTER * pointers + len(apart)
-
-
-# Where nothing says how many threads a block has.
-_SOME_BLOCK = (128, 1, 1)
 
 
 def _fragment_registers(loads: list[Statement]) -> int:
