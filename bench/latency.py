@@ -30,9 +30,8 @@ from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     DependenceEdge,
     LoopNumbers,
     ScheduledNode,
-    VersionedMemory,
 )
-from mlir_async_pipe.pipeliner.schedule.modulo.solve import solve
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import LiveRange, solve
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 from helpers.modulo_problems import found_by_search
@@ -62,7 +61,7 @@ def loop(seed: int, size: int) -> LoopNumbers:
             if draw.random() < 0.4
         ]
     buffers = tuple(
-        VersionedMemory(4096, True, tuple((r, n) for r in found)) for n, found in enumerate(readers)
+        LiveRange(4096, tuple((n, r, 0) for r in found)) for n, found in enumerate(readers)
     )
     barriers = draw.random() < 0.7
     return LoopNumbers(

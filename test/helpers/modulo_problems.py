@@ -25,10 +25,14 @@ from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     DependenceEdge,
     LoopNumbers,
     ScheduledNode,
-    VersionedMemory,
 )
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import KernelSchedule, kernel_of
-from mlir_async_pipe.pipeliner.schedule.modulo.solve import Arc, largest_ratio, solve
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
+    LiveRange,
+    Precedence,
+    largest_ratio,
+    solve,
+)
 
 
 def copy(number: int, latency: float, *, occupancy: float = 0, group: int = -1) -> ScheduledNode:
@@ -44,7 +48,7 @@ def work(number: int, held: float) -> ScheduledNode:
 def problem(
     nodes: list[ScheduledNode],
     edges: list[DependenceEdge],
-    buffers: list[VersionedMemory] | None = None,
+    buffers: list[LiveRange] | None = None,
     *,
     barrier: float = 0,
     modes: tuple[bool, ...] = (False,),
@@ -56,9 +60,9 @@ def problem(
     )
 
 
-def copied(copy_node: int, readers: list[int], size: int = 64) -> VersionedMemory:
+def copied(copy_node: int, readers: list[int], size: int = 64) -> LiveRange:
     """A workgroup buffer that one node writes and others read."""
-    return VersionedMemory(size, True, tuple((r, copy_node) for r in readers))
+    return LiveRange(size, tuple((copy_node, r, 0) for r in readers))
 
 
 @st.composite
@@ -151,10 +155,10 @@ def places(kernel: KernelSchedule) -> list[int]:
     return [kernel.order.index(node) for node in range(len(kernel.order))]
 
 
-def versions(buffer: VersionedMemory, kernel: KernelSchedule) -> int:
+def versions(buffer: LiveRange, kernel: KernelSchedule) -> int:
     """V >= s_x - s_w + [o_x > o_w] for uses x and writes w that meet."""
     stages, place = kernel.stages, places(kernel)
-    return max([1, *(stages[x] - stages[w] + (place[x] > place[w]) for x, w in buffer.pairs)])
+    return max([1, *(stages[x] - stages[w] + (place[x] > place[w]) for w, x, _ in buffer.uses)])
 
 
 def is_legal(given: LoopNumbers, kernel: KernelSchedule) -> bool:
@@ -165,14 +169,14 @@ def is_legal(given: LoopNumbers, kernel: KernelSchedule) -> bool:
     )
 
 
-def moments(given: LoopNumbers, kernel: KernelSchedule) -> tuple[int, list[Arc]]:
+def moments(given: LoopNumbers, kernel: KernelSchedule) -> tuple[int, list[Precedence]]:
     """The number of moments of a legal kernel, and the arcs between them."""
     nodes, order = given.nodes, kernel.order
     count = len(nodes)
     top, begins, arrives = count, count + 1, 2 * count + 1
-    arcs = [Arc(top, order[0], given.barrier, 0)]
-    arcs += [Arc(a, b, nodes[a].held, 0) for a, b in pairwise(order)]
-    arcs.append(Arc(order[-1], top, nodes[order[-1]].held, 1))
+    arcs = [Precedence(top, order[0], given.barrier, 0)]
+    arcs += [Precedence(a, b, nodes[a].held, 0) for a, b in pairwise(order)]
+    arcs.append(Precedence(order[-1], top, nodes[order[-1]].held, 1))
     queues: dict[str, list[int]] = {}
     for node in order:
         if nodes[node].asynchronous:
@@ -182,17 +186,17 @@ def moments(given: LoopNumbers, kernel: KernelSchedule) -> tuple[int, list[Arc]]
             # The copy after the last one of a step is the first of the next.
             steps = 1 if following == members[0] else 0
             arcs += [
-                Arc(node, begins + node, 0, 0),
-                Arc(begins + node, arrives + node, nodes[node].delay, 0),
-                Arc(begins + node, begins + following, nodes[node].occupancy, steps),
-                Arc(arrives + node, arrives + following, 0, steps),
+                Precedence(node, begins + node, 0, 0),
+                Precedence(begins + node, arrives + node, nodes[node].delay, 0),
+                Precedence(begins + node, begins + following, nodes[node].occupancy, steps),
+                Precedence(arrives + node, arrives + following, 0, steps),
             ]
     committed_with = last_of_group(given, kernel)
     for edge in given.edges:
         if nodes[edge.source].asynchronous:
             steps = lag(edge, kernel.stages)
             waits = top if kernel.wait_at_top and steps > 0 else edge.target
-            arcs.append(Arc(arrives + committed_with[edge.source], waits, 0, steps))
+            arcs.append(Precedence(arrives + committed_with[edge.source], waits, 0, steps))
     return 3 * count + 1, arcs
 
 

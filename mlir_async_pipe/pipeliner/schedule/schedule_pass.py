@@ -98,15 +98,12 @@ def decide(
                 at=statement.op,
             )
     if names.in_op_form(loop):
+        staged = [s.op for s in body.statements if names.STAGE in s.op.attributes]
         raise InputError(
             "the loop and its ops both carry stages",
             code="conflicting-annotations",
             at=loop,
-            notes=tuple(
-                (f"'{names.STAGE}' here", s.op)
-                for s in body.statements
-                if names.STAGE in s.op.attributes
-            )[:1],
+            notes=tuple((f"'{names.STAGE}' here", op) for op in staged[:1]),
         )
     if not found.in_loop_form:
         return _decide_by_search(body, options, session, around, units=False)
@@ -139,7 +136,18 @@ def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> De
     if sorted(order) != list(range(count)):
         why = f"'{names.ORDER}' is {list(order)}, expected a permutation of 0..{count - 1}"
         raise InputError(why, code="order-not-permutation", at=loop)
-    asynchronous = _check_async_stages(loop, found)
+    asynchronous = found.async_stages or ()
+    for stage in asynchronous:
+        if asynchronous.count(stage) > 1:
+            why = f"'{names.ASYNC_STAGES}' holds {stage} more than once"
+            raise InputError(why, code="async-stage-repeated", at=loop)
+        if stage not in found.stage:
+            raise InputError(
+                f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage",
+                code="async-stage-unknown",
+                at=loop,
+                advice=f"the stages are {sorted(set(found.stage))}",
+            )
     slots = tuple(
         SchedulePlace(stage, place, stage in asynchronous)
         for stage, place in zip(found.stage, order, strict=True)
@@ -156,22 +164,6 @@ def _check_length(name: str, values: tuple[int, ...], body: Body) -> None:
             at=body.loop,
             notes=numbering(body),
         )
-
-
-def _check_async_stages(loop: Operation, found: LoopAnnotations) -> frozenset[int]:
-    listed = found.async_stages or ()
-    for stage in listed:
-        if listed.count(stage) > 1:
-            why = f"'{names.ASYNC_STAGES}' holds {stage} more than once"
-            raise InputError(why, code="async-stage-repeated", at=loop)
-        if stage not in (found.stage or ()):
-            raise InputError(
-                f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage",
-                code="async-stage-unknown",
-                at=loop,
-                advice=f"the stages are {sorted(set(found.stage or ()))}",
-            )
-    return frozenset(listed)
 
 
 def _decide_by_search(
@@ -223,8 +215,7 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
     loops = [op for op in found if op.name == "scf.for" and names.is_requested(op)]
     target = target_for(options, session)
     around = Surroundings(None if target is None else target.chip)
-    decisions = []
-    single = []
+    decisions, single = [], []
     with unchanged():
         for loop in loops:
             try:
@@ -251,10 +242,8 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
 #     scf.for { memref.load; memref.store } {async_pipe.independent}
 #       -->  … memref.load {async_pipe.independent = 1 : i64} …     (one number a loop)
 #
-# The loop goes when it is expanded, its accesses stand in prologue, kernel and epilogue; the loop
-# around is written once for each role. The
-# number on them is what the checker goes by: where it cannot tell whether two accesses of one
-# loop conflict, the author has said that they do not. A proven conflict stays one.
+# The loop goes when it is expanded, or is written once for each role. The number on its accesses is what the
+# checker goes by where it cannot tell whether two accesses of one loop conflict. A proven conflict stays one.
 
 
 def mark_independent(loops: list[Operation], module: Any) -> None:

@@ -37,6 +37,7 @@ from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, WHILE_OPS
 
 _NOT_COUNTED = "nobody counts the iterations of an 'scf.while'; what is pipelined is 'scf.for' [loop-not-counted]"
+_BY_RAISING = "'async-pipe-raise-loops' makes an 'scf.for' of it, which can be tried [raise-first]"
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,10 @@ def _with_affine_loops_written(module: Operation, num_stages: int) -> Operation:
     if not walk_named(module, "affine.for".__eq__):
         return module
     copy = module.clone(ip=False).operation
-    asked = [
-        Place.of(loop) for loop in walk_named(copy, LOOPS.__contains__) if names.is_requested(loop)
-    ]
-    for loop in walk_named(copy, "affine.for".__eq__):
-        if not names.is_requested(loop):
+    loops = walk_named(copy, LOOPS.__contains__)
+    asked = [Place.of(loop) for loop in loops if names.is_requested(loop)]
+    for loop in loops:
+        if loop.name == "affine.for" and not names.is_requested(loop):
             annotate(loop, num_stages=num_stages)
     write_affine_loops(copy)
     for loop in requested_loops(copy):
@@ -119,11 +119,11 @@ def _tried(
     try:
         passes.run_all(passes.PIPELINING, copy, options, trial)
     except AsyncPipeError as error:
-        return Suggestion(place, "", options.num_stages, reason=str(_first(error.diagnostic)))
+        return Suggestion(place, "", options.num_stages, reason=_first(error.diagnostic))
     report = trial.report()
     if not report.of("loops"):
         reported = [entry for entry in report.diagnostics if entry.severity != "note"]
-        return Suggestion(place, "", options.num_stages, reason=str(_first(reported[-1])))
+        return Suggestion(place, "", options.num_stages, reason=_first(reported[-1]))
     (made,) = report.of("loops")
     through = [entry for entry in report.diagnostics if entry.code == "through-registers"]
     return Suggestion(
@@ -153,13 +153,10 @@ def _not_tried(module: Operation) -> list[tuple[Operation, str]]:
     for last, body in in_blocks:
         places = {Place.of(op) for op in body}
         refused = [_first(d) for d in report.diagnostics if d.place in places]
-        by_raising = (
-            "'async-pipe-raise-loops' makes an 'scf.for' of it, which can be tried [raise-first]"
-        )
-        stays = (
-            refused[0] if refused else "a loop around it stays as branches [loop-not-structured]"
-        )
-        found.append((last, by_raising if places & raised else stays))
+        refused.append("a loop around it stays as branches [loop-not-structured]")
+        if places & raised:
+            refused = [_BY_RAISING]
+        found.append((last, refused[0]))
     return found
 
 
@@ -167,9 +164,7 @@ def _loops_of_blocks(function: Operation) -> list[tuple[Operation, list[Operatio
     """Each innermost loop of the blocks of a function that reads global memory: the end of its first
     block, and its ops."""
     region = function.regions[0]
-    if len(list(region.blocks)) < 2:
-        return []
-    loops = BranchGraph(region).loops
+    loops = BranchGraph(region).loops if len(list(region.blocks)) > 1 else {}
     found = []
     for header, members in loops.items():
         body = [op for block in members for op in operations(block)]

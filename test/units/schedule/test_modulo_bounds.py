@@ -14,10 +14,10 @@ from mlir_async_pipe.pipeliner.schedule.modulo.problems import formulations
 from mlir_async_pipe.pipeliner.schedule.modulo.read import DependenceEdge, LoopNumbers
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import KernelSchedule
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import (
-    Arc,
     Bound,
     LiveRange,
     ModuloProblem,
+    Precedence,
     Task,
     bounds_of,
     largest_ratio,
@@ -89,7 +89,12 @@ def test_a_path_has_to_fit_into_the_stages():
 
 
 def test_the_largest_ratio_of_two_cycles_that_share_a_node():
-    arcs = [Arc(0, 1, 10, 1), Arc(1, 0, 20, 1), Arc(1, 2, 5, 0), Arc(2, 1, 40, 2)]
+    arcs = [
+        Precedence(0, 1, 10, 1),
+        Precedence(1, 0, 20, 1),
+        Precedence(1, 2, 5, 0),
+        Precedence(2, 1, 40, 2),
+    ]
     ratio, cycle = largest_ratio(3, arcs)
     assert ratio == 22.5
     assert cycle is not None and {arc.source for arc in cycle} == {1, 2}

@@ -20,11 +20,11 @@ It says so in a record for the report, and a remark:
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import accumulate, combinations, product
+from itertools import accumulate, combinations, groupby, product
 from math import ceil, prod
 from string import ascii_letters
 from typing import Any
@@ -55,7 +55,6 @@ from mlir_async_pipe.pipeliner.schedule.modulo.read import (
     uses_of,
 )
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import (
-    WORKGROUP,
     Capacity,
     Explained,
     Formulation,
@@ -168,31 +167,25 @@ class ByLatency(Scheduling):
             phrase = f"{what}, which {why} cannot hide"
         shared = f", {best.shared_bytes} bytes of workgroup memory" if best.shared_bytes else ""
         proven = "" if found.proven else "; not proven to be the best"
-        at = tuple(self._cycles_of(node) for node in nodes)
+        ops = [(self.reading.op_of(node), self.nodes[node].delay) for node in nodes]
+        at = tuple((f"'{op.name}' takes {delay:g} cycles", op) for op, delay in ops)
         return Explained(
             f"{best.interval:g} cycles between iterations, bound by {phrase}; {stages} "
             f"stage{'' if stages == 1 else 's'}{shared}{proven}",
             phrase,
             least,
             at,
-            at + self._places(found),
+            at + self._places(best.schedule),
         )
 
-    def _cycles_of(self, node: int) -> tuple[str, Any]:
-        op = self.reading.op_of(node)
-        return (f"'{op.name}' takes {self.nodes[node].delay:g} cycles", op)
-
-    def _places(self, found: Found) -> tuple[tuple[str, Any], ...]:
+    def _places(self, kernel: KernelSchedule) -> tuple[tuple[str, Any], ...]:
         """A note for each statement: where it runs, and what it takes."""
-        kernel = found.kernel.schedule
         notes = []
         for number, node in enumerate(self.nodes):
-            op = self.reading.op_of(number)
+            op, stage = self.reading.op_of(number), kernel.stages[number]
             kind = f"async, {node.delay:g} cycles" if node.asynchronous else f"{node.held:g} cycles"
-            place = kernel.order.index(number)
-            notes.append(
-                (f"'{op.name}' in stage {kernel.stages[number]}, order {place}, {kind}", op)
-            )
+            place = f"in stage {stage}, order {kernel.order.index(number)}"
+            notes.append((f"'{op.name}' {place}, {kind}", op))
         return tuple(notes)
 
 
@@ -244,12 +237,12 @@ def _on_queue(node: ScheduledNode, scale: int) -> Task:
 
 def _ranges(loop: LoopNumbers, task_of: Sequence[int]) -> tuple[LiveRange, ...]:
     """Buffers that may have versions, from task to task."""
-    found = []
-    for buffer in loop.buffers:
-        pairs = {(task_of[w], task_of[x]) for x, w in buffer.pairs}
-        uses = tuple((w, x, 0) for w, x in sorted(pairs) if w != x)
-        found.append(LiveRange(buffer.bytes, uses, WORKGROUP if buffer.shared else "private"))
-    return tuple(found)
+
+    def between(buffer: LiveRange) -> LiveRange:
+        uses = {(task_of[w], task_of[x], 0) for w, x, _ in buffer.uses if task_of[w] != task_of[x]}
+        return replace(buffer, uses=tuple(sorted(uses)))
+
+    return tuple(map(between, loop.buffers))
 
 
 def _before_consumers(
@@ -315,14 +308,14 @@ def _at_top(loop: LoopNumbers, order: tuple[int, ...], scale: int, together: boo
     precedences = []
     for edge in loop.edges:
         source, target = edge.source, edge.target
+        apart = offset[target] - offset[source]
         if loop.nodes[source].asynchronous:
             # The top of the target's step comes after the arrival of what was issued until then.
             for other, distance in arrivals[source]:
-                delay = other - offset[source] + offset[target]
-                precedences.append(Precedence(source, target, delay, edge.distance + distance))
+                late = edge.distance + distance
+                precedences.append(Precedence(source, target, other + apart, late))
         else:
             later = order.index(source) > order.index(target)
-            apart = offset[target] - offset[source]
             precedences.append(Precedence(source, target, apart, edge.distance - later))
     placed = [replace(task, offset=offset[n]) for n, task in enumerate(tasks[: len(loop.nodes)])]
     placed += [replace(task, offset=0) for task in tasks[len(loop.nodes) :]]
@@ -348,14 +341,13 @@ def _arrivals(
         node = loop.nodes[n]
         free[node.queue] = max(offset[n], free.get(node.queue, 0)) + _scaled(node.occupancy, scale)
         moments[n] = free[node.queue] + _scaled(node.latency, scale)
-    found: dict[int, list[tuple[int, int]]] = {}
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, n in enumerate(copies):
         mine = loop.nodes[n]
         for other_place, other in enumerate(copies):
             if loop.nodes[other].queue == mine.queue:
                 with_it = together and loop.nodes[other].group == mine.group
-                before = other_place <= place or with_it
-                found.setdefault(n, []).append((moments[other], 0 if before else 1))
+                found[n].append((moments[other], int(other_place > place and not with_it)))
     return found
 
 
@@ -500,16 +492,10 @@ class ByUnits(Scheduling):
         return "load" if found and not any(access.writes for access in found) else "compute"
 
     def _tasks(self) -> list[int]:
-        """The task of each node."""
-        joined: list[dict[str, str]] = [
-            {},
-            {"load": "multiply"},
-            {"load": "multiply", "compute": "multiply"},
-        ]
-        for same in joined:
-            found = self._runs(
-                [same.get(kind, kind) for kind in map(self._kind, range(len(self.nodes)))]
-            )
+        """The task of each node: of too many, loads go with those that multiply, then all that is no copy."""
+        kinds = [self._kind(node) for node in range(len(self.nodes))]
+        for joined in ((), ("load",), ("load", "compute")):
+            found = self._runs(["multiply" if kind in joined else kind for kind in kinds])
             if max(found) + 1 < LARGEST_TASKS:
                 break
         return found
@@ -518,34 +504,33 @@ class ByUnits(Scheduling):
         """Runs of nodes of one kind in the text; those that compute are parted by the iter_args that
         they depend on, so that a sum that is scaled does not hold up what it is scaled by."""
         carried = self._carried_types()
-        keys, run, last = [], 0, ("", -1)
-        for node, kind in enumerate(kinds):
-            now = kind, self.nodes[node].group
-            run += now != last
-            last = now
-            keys.append((run, tuple(sorted(carried[node])) if kind == "compute" else ()))
+        alike = groupby(range(len(kinds)), lambda node: (kinds[node], self.nodes[node].group))
+        keys = [
+            (run, tuple(sorted(carried[node])) if kind == "compute" else ())
+            for run, ((kind, _), nodes) in enumerate(alike)
+            for node in nodes
+        ]
         order = sorted(set(keys), key=lambda key: (key[0], len(key[1]), key[1]))
         return [order.index(key) for key in keys]
 
     def _carried_types(self) -> list[set[str]]:
         """For each node the types of iter_args that it depends on inside an iteration."""
         found: list[set[str]] = [set() for _ in self.nodes]
-        arguments = list(self.body.block.arguments)[1:]
-        for node in range(len(self.nodes)):
-            values = [value for op in self._ops(node) for value in captured(op)]
-            seen: set[Value] = set()
-            while values:
-                value = values.pop()
-                if value in seen:
-                    continue
-                seen.add(value)
+        arguments, node_of = list(self.body.block.arguments)[1:], self.reading.node_of
+
+        def before(value: Value) -> list[Value]:
+            made = defining_op(value)
+            free = made is not None and made not in node_of and made.block == self.body.block
+            return captured(made) if made is not None and free else []
+
+        for node, types in enumerate(found):
+            used = (value for op in self._ops(node) for value in captured(op))
+            for value in walked(used, before):
+                made = defining_op(value)
                 if value in arguments:
-                    found[node].add(str(value.type))
-                producer = defining_op(value)
-                if producer is not None and producer in self.reading.node_of:
-                    found[node] |= found[self.reading.node_of[producer]]
-                elif producer is not None and producer.block == self.body.block:
-                    values += captured(producer)
+                    types.add(str(value.type))
+                elif made is not None and made in node_of:
+                    types |= found[node_of[made]]
         return found
 
     # The problem -----------------------------------------------------------------------------
@@ -553,12 +538,12 @@ class ByUnits(Scheduling):
     def problem(self) -> ModuloProblem:
         tasks = [self._task(number) for number in range(self.count)]
         moments = self._moments()
-        longest: dict[tuple[int, int, int], int] = {}
+        longest: dict[tuple[int, int, int], int] = defaultdict(int)
 
         def order(source: int, target: int, delay: int, distance: int) -> None:
             if source != target or distance:
                 key = source, target, distance
-                longest[key] = max(longest.get(key, 0), delay)
+                longest[key] = max(longest[key], delay)
 
         for edge in self.reading.loop.edges:
             source, target = self.task_of[edge.source], self.task_of[edge.target]
@@ -567,8 +552,9 @@ class ByUnits(Scheduling):
                 order(source, wait, ceil(self.nodes[edge.source].latency), 0)
                 order(wait, target, 0, edge.distance)
             else:
-                delay = moments[edge.source][1] - moments[edge.target][0]
-                order(source, target, max(0, delay), edge.distance)
+                order(
+                    source, target, moments[edge.source][1] - moments[edge.target][0], edge.distance
+                )
         # The waits stand at the top of a step; the first has the barrier.
         cycles = max(1, int(self.options.model.barrier))
         for number in sorted(set(self.waits.values())):
@@ -684,10 +670,7 @@ class ByUnits(Scheduling):
         found = []
         for task in range(self.count):
             ops = self._members(task)
-            counts: dict[str, int] = defaultdict(int)
-            for op in ops:
-                counts[str(op.name)] += 1
-            name = max(counts, key=lambda n: counts[n])
+            ((name, _),) = Counter(op.name for op in ops).most_common(1)
             stage = schedule.stages[self.task_of.index(task)]
             found.append(f"{len(ops)} ops, most '{name}', in stage {stage}")
         return found + ["the wait at the top of a step"] * len(set(self.waits.values()))

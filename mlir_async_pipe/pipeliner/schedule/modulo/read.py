@@ -15,10 +15,18 @@ and of a branch the dearer side counts. Cycles that stand on an op come before t
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlir_async_pipe.bindings.raw_ops import Operation, captured, defining_op, operations, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    captured,
+    defining_op,
+    operations,
+    users,
+    walk,
+)
 from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,
@@ -43,6 +51,7 @@ from mlir_async_pipe.pipeliner.plan.units import (
     joined_by_values,
     physical_copy,
 )
+from mlir_async_pipe.pipeliner.schedule.modulo.solve import LiveRange
 from mlir_async_pipe.vocabulary import accesses, row_of
 from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, SCOPE
 
@@ -85,19 +94,10 @@ class DependenceEdge:
 
 
 @dataclass(frozen=True)
-class VersionedMemory:
-    """A buffer that may get versions: the bytes of one, and the pairs (x, w) of nodes of which x
-    uses an element that w writes."""
-
-    bytes: int
-    shared: bool
-    pairs: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
 class LoopNumbers:
     """What a scheduler needs to know of a loop.
 
+    `buffers` are those that may get versions, with the pairs of nodes of which one uses an element that the other writes.
     `barrier` are the cycles of a thread barrier if every iteration has one, else 0;
     `has_barriers` whether the input orders threads at all. `wait_modes` says whether waits may
     stand at the top of a step (True) or before their consumers (False). `largest_stages`
@@ -106,7 +106,7 @@ class LoopNumbers:
 
     nodes: tuple[ScheduledNode, ...]
     edges: tuple[DependenceEdge, ...]
-    buffers: tuple[VersionedMemory, ...]
+    buffers: tuple[LiveRange, ...]
     barrier: float
     has_barriers: bool
     wait_modes: tuple[bool, ...]
@@ -159,73 +159,63 @@ class UnitCosts:
     def copies_of(self, ops: tuple[Operation, ...], queue: str) -> tuple[CopyCost, ...]:
         """The copies of an asynchronous statement, or of several that become one scope on the
         abstract queue `queue`."""
-        physical = [copy for op in ops if physical_copy(op) is not None for copy in _issued(op)]
-        if physical:
-            return tuple(self._physical(op) for op in physical)
-        name = self.queue(queue)
-        given = [given_cycles(op) for op in ops]
-        known = [cycles for cycles in given if cycles is not None]
-        latency = self._model.arrival(name, sum(known) if known else None)
-        size = sum(
-            bytes_of_access(a) for op in ops for i in walk(op) for a in accesses(i) if a.writes
-        )
-        held = self._model.ops.get(SCOPE, 0)
-        return (CopyCost(name, self._model.occupancy(name, size), latency, held),)
+        inside = [each for op in ops if physical_copy(op) is not None for each in walk(op)]
+        issued = [op for op in inside if not len(op.regions) and row_of(op).asynchronous(op)]
+        if issued:
+            return tuple(self._cost(_queue_of(op), (op,), own_cycles(op), op.name) for op in issued)
+        known = [cycles for op in ops if (cycles := given_cycles(op)) is not None]
+        return (self._cost(queue, ops, sum(known) if known else None, SCOPE),)
 
-    def _physical(self, op: Operation) -> CopyCost:
-        row = row_of(op)
-        assert row.queue is not None
-        name = self.queue(row.queue if isinstance(row.queue, str) else row.queue.name)
-        size = sum(bytes_of_access(access) for access in accesses(op) if access.writes)
+    def _cost(
+        self, queue: str, ops: Iterable[Operation], cycles: int | None, issued_by: str
+    ) -> CopyCost:
+        name = self.queue(queue)
+        written = (a for op in ops for each in walk(op) for a in accesses(each) if a.writes)
         return CopyCost(
             name,
-            self._model.occupancy(name, size),
-            self._model.arrival(name, own_cycles(op)),
-            self._model.ops.get(op.name, 0),
+            self._model.occupancy(name, sum(map(bytes_of_access, written))),
+            self._model.arrival(name, cycles),
+            self._model.ops.get(issued_by, 0),
         )
 
 
-def _issued(op: Operation) -> list[Operation]:
-    """The physical copies in a statement."""
-    found = []
-    for inner in walk(op) if len(op.regions) else (op,):
-        if not len(inner.regions) and row_of(inner).asynchronous(inner):
-            found.append(inner)
-    return found
+def _queue_of(copy: Operation) -> str:
+    queue = row_of(copy).queue
+    assert queue is not None
+    return queue if isinstance(queue, str) else queue.name
 
 
 def _cycles_held(op: Operation, model: CostModel) -> float:
-    if is_synchronisation(op):
-        return model.barrier if row_of(op).barrier is not None else 0
-    inside = [
-        sum(_cycles_held(inner, model) for block in region.blocks for inner in operations(block))
-        for region in op.regions
-    ]
-    return model.held(op.name, kind_of_op(op), own_cycles(op)) + _times(op) * _dearest(op, inside)
+    def of_thread(op: Operation) -> dict[str, float]:
+        if is_synchronisation(op):
+            return {"": model.barrier if row_of(op).barrier is not None else 0}
+        return {"": model.held(op.name, kind_of_op(op), own_cycles(op))}
+
+    return _with_regions(op, of_thread)[""]
 
 
 def uses_of(op: Operation, model: CostModel) -> dict[str, float]:
     """The cycles for which an op, with what is in its regions, holds each unit."""
-    found = defaultdict[str, float](float, model.uses(op))
+    return _with_regions(op, model.uses)
+
+
+def _with_regions(
+    op: Operation, own: Callable[[Operation], Mapping[str, float]]
+) -> dict[str, float]:
+    """What ops take of each unit by their `own`, with what is in their regions: as often as a loop runs, and the dearest
+    side of a branch."""
+    found = defaultdict[str, float](float, own(op))
     inside = [defaultdict[str, float](float) for _ in op.regions]
     for region, used in zip(op.regions, inside, strict=True):
         for inner in (inner for block in region.blocks for inner in operations(block)):
-            for unit, cycles in uses_of(inner, model).items():
+            for unit, cycles in _with_regions(inner, own).items():
                 used[unit] += cycles
-    for unit in sorted({unit for used in inside for unit in used}):
-        found[unit] += _times(op) * _dearest(op, [used[unit] for used in inside])
-    return found
-
-
-def _dearest(op: Operation, inside: list[float]) -> float:
-    if op.name in REGION_ROWS and REGION_ROWS[op.name].flow == "branch":
-        return max(inside, default=0)
-    return sum(inside)
-
-
-def _times(op: Operation) -> int:
     trips = static_trip_count(op) if op.name == "scf.for" else None
-    return 1 if trips is None else trips
+    row = REGION_ROWS.get(op.name)
+    dearest = max if row is not None and row.flow == "branch" else sum
+    for unit in sorted({unit for used in inside for unit in used}):
+        found[unit] += (1 if trips is None else trips) * dearest(used[unit] for used in inside)
+    return found
 
 
 @dataclass(frozen=True)
@@ -256,7 +246,9 @@ def read(
 ) -> Reading:
     """The numbers of a loop; `wait_at` is where its author wants the waits, if he says so."""
     body = analysis.body
-    asynchronous = asynchronous_statements(body)
+    # Copies from global to workgroup memory, and what the input marks as asynchronous.
+    marked = (s.op for s in body.statements if is_async(s.op))
+    asynchronous = frozenset([*(s.op for s in copies_of(body).statements), *marked])
     members = _members(body, asynchronous)
     node_of = {
         body.statements[number].op: node
@@ -266,38 +258,29 @@ def read(
     places = {s.op: SchedulePlace(0, s.number, s.op in asynchronous) for s in body.statements}
     units = Units(body, places)
     held = _held(units, asynchronous, costs, node_of)
-    group_of = _groups(units, node_of)
+    given = groups_of_input(units)
+    group_of = {
+        node: given[unit.position]
+        for op, node in node_of.items()
+        if (unit := units.unit_of(op)).position in given
+    }
     nodes = tuple(
         _node(body, statements, held[node], group_of.get(node, -1), asynchronous, costs)
         for node, statements in enumerate(members)
     )
     has_barriers = bool(barriers_of(body))
+    # Without barriers a wait before its consumer is never worse.
+    modes = (True, False) if has_barriers else (False,)
     numbers = LoopNumbers(
         nodes,
         _edges(body, analysis, node_of),
         _buffers(analysis, node_of),
         barrier_cycles if has_barriers and threads_share_tiles(analysis) else 0,
         has_barriers,
-        _modes(wait_at, has_barriers),
+        modes if wait_at is None else (wait_at == "iteration",),
         largest_stages,
     )
     return Reading(numbers, body, analysis, asynchronous, node_of)
-
-
-def _modes(
-    wait_at: Literal["consumer", "iteration"] | None, has_barriers: bool
-) -> tuple[bool, ...]:
-    """Without barriers a wait before its consumer is never worse."""
-    if wait_at is not None:
-        return (wait_at == "iteration",)
-    return (True, False) if has_barriers else (False,)
-
-
-def asynchronous_statements(body: Body) -> frozenset[Operation]:
-    """Copies from global to workgroup memory, and what the input marks as asynchronous."""
-    found = [s.op for s in copies_of(body).statements]
-    found += [s.op for s in body.statements if is_async(s.op)]
-    return frozenset(found)
 
 
 def _members(body: Body, asynchronous: frozenset[Operation]) -> list[tuple[int, ...]]:
@@ -311,16 +294,6 @@ def _members(body: Body, asynchronous: frozenset[Operation]) -> list[tuple[int, 
     for op, numbers in by_op.items():
         groups[joined.get(op, op)] += numbers
     return sorted(tuple(sorted(numbers)) for numbers in groups.values())
-
-
-def _groups(units: Units, node_of: dict[Operation, int]) -> dict[int, int]:
-    """The commit group of the input of each node that is in one."""
-    given = groups_of_input(units)
-    return {
-        node: given[unit.position]
-        for op, node in node_of.items()
-        if (unit := units.unit_of(op)).position in given
-    }
 
 
 def _held(
@@ -405,28 +378,22 @@ def _carried(body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int, 
     """A pure value that only the yield uses goes with the one statement that uses its iter_arg:
     then that statement needs what the value is made of, in the same iteration."""
     found = []
-    for number, value in enumerate(body.terminator.operands):
+    carried = list(body.block.arguments)[1:]
+    for value, argument in zip(body.terminator.operands, carried, strict=True):
         op = defining_op(value)
         if op is None or op in node_of or op.block != body.block:
             continue
-        if any(use.owner.operation != body.terminator for use in value.uses):
+        if any(user != body.terminator for user in users(value)):
             continue
-        argument = list(body.block.arguments)[number + 1]
-        takers = {
-            node_of[use.owner.operation] for use in argument.uses if use.owner.operation in node_of
-        }
+        takers = {node_of[user] for user in users(argument) if user in node_of}
         if len(takers) == 1:
             (taker,) = takers
-            made_of = [
-                producer
-                for operand in captured(op)
-                if (producer := defining_op(operand)) is not None and producer in node_of
-            ]
-            found += [(node_of[producer], taker, 0) for producer in made_of]
+            made_of = filter(None, map(defining_op, captured(op)))
+            found += [(node_of[made], taker, 0) for made in made_of if made in node_of]
     return found
 
 
-def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[VersionedMemory, ...]:
+def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[LiveRange, ...]:
     """The buffers whose iterations may have versions."""
     found = []
     for key, own in by_root(analysis.regions).items():
@@ -434,20 +401,8 @@ def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[Version
         if key not in analysis.privatisation.private or root is None:
             continue
         node = [node_of[r.top] for r in regions]
-        meeting = meeting_pairs(regions, analysis.index)
-        found.append(
-            VersionedMemory(
-                slot_bytes(regions),
-                root.space == "workgroup",
-                tuple(
-                    sorted(
-                        {
-                            (node[x], node[w])
-                            for x, w in meeting
-                            if regions[w].writes and node[x] != node[w]
-                        }
-                    )
-                ),
-            )
-        )
+        meeting = ((x, w) for x, w in meeting_pairs(regions, analysis.index) if regions[w].writes)
+        uses = {(node[w], node[x], 0) for x, w in meeting if node[x] != node[w]}
+        memory = "workgroup" if root.space == "workgroup" else "private"
+        found.append(LiveRange(slot_bytes(regions), tuple(sorted(uses)), memory))
     return tuple(found)

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from heapq import heapify, heappop, heappush
+from graphlib import TopologicalSorter
 from math import ceil
 from typing import Any, Literal
 
@@ -222,7 +222,7 @@ class Scheduling(ABC):
             )
             return None
         slots = statement_slots(self.reading, best.schedule)
-        return Decision(self.body, slots, "iteration" if best.schedule.wait_at_top else "consumer")
+        return Decision(self.body, slots, best.schedule.wait_at)
 
     def _best(self) -> tuple[Found, str | None]:
         """The best schedule that fits workgroup memory, and what limits its stages."""
@@ -283,12 +283,10 @@ class Scheduling(ABC):
             shortest = 1
             for _ in range(2):
                 schedule = solve(problem, self.constraints, shortest)
-                tried = (
-                    None
-                    if schedule is None
-                    else self._tried(trials, formulation, problem, schedule)
-                )
-                if schedule is None or tried is None:
+                if schedule is None:
+                    break
+                tried = self._tried(trials, formulation, problem, schedule)
+                if tried is None:
                     break
                 if shortest == 1:
                     least.append(schedule.least / formulation.scale)
@@ -317,23 +315,19 @@ class Scheduling(ABC):
         problem: ModuloProblem,
         schedule: ModuloSchedule,
     ) -> TrialResult | None:
-        kernel = kernel_of(self.reading.loop, formulation, schedule.begins, schedule.interval)
-        promised = schedule.interval / formulation.scale
-        if any(s.part for s in self.body.statements):
-            return self._by_model(problem, schedule, kernel, promised)
-        return trials.outcome(kernel, None if self.timed else promised)
-
-    def _by_model(
-        self, problem: ModuloProblem, found: ModuloSchedule, kernel: KernelSchedule, interval: float
-    ) -> TrialResult:
-        """What the problem says of a loop that cannot be planned, since a loop inside of it will be."""
-        shared = bytes_of_ranges(problem, found.begins, found.interval, "workgroup")
+        begins, interval = schedule.begins, schedule.interval
+        kernel = kernel_of(self.reading.loop, formulation, begins, interval)
+        promised = interval / formulation.scale
+        if not any(s.part for s in self.body.statements):
+            return trials.outcome(kernel, None if self.timed else promised)
+        # A loop cannot be planned if a loop inside of it will be: what the problem says of it.
+        shared = bytes_of_ranges(problem, begins, interval, WORKGROUP)
         return TrialResult(
             kernel,
-            interval,
+            promised,
             shared,
-            found.bytes - shared,
-            sum(versions_of(problem, found.begins, found.interval, r) for r in problem.ranges),
+            schedule.bytes - shared,
+            sum(versions_of(problem, begins, interval, live) for live in problem.ranges),
             int(self.reading.loop.has_barriers),
         )
 
@@ -362,12 +356,11 @@ def kernel_of(
     cut = min(cuts, key=cost)
     at, stages = [begins[task] - cut for task in formulation.task_of], stages_at(cut)
     # Nodes that take no time may begin together: what they need in the same step comes first.
-    needs = [0] * len(at)
-    before: list[list[int]] = [[] for _ in at]
+    needs = TopologicalSorter[int](dict.fromkeys(range(len(at)), ()))
     for edge in loop.edges:
         if stages[edge.target] + edge.distance == stages[edge.source]:
-            needs[edge.target] += 1
-            before[edge.source].append(edge.target)
+            needs.add(edge.target, edge.source)
+    needs.prepare()
 
     def key(node: int) -> tuple[int, bool, list[int], int, int]:
         held = formulation.problem.held_in_order(formulation.task_of[node]) > 0
@@ -375,24 +368,19 @@ def kernel_of(
         queued = [begins[moment] - cut - at[node] for moment in formulation.queued.get(node, ())]
         return at[node] % interval, held, queued, formulation.ranks[node], node
 
-    ready = [key(node) for node, count in enumerate(needs) if not count]
-    heapify(ready)
-    order = []
-    while ready:
-        order.append(heappop(ready)[-1])
-        for target in before[order[-1]]:
-            needs[target] -= 1
-            if not needs[target]:
-                heappush(ready, key(target))
+    ready: list[int] = []
+    order: list[int] = []
+    while needs.is_active():
+        ready += needs.get_ready()
+        order.append(min(ready, key=key))
+        ready.remove(order[-1])
+        needs.done(order[-1])
     return KernelSchedule(tuple(stages), tuple(order), formulation.wait_at_top)
 
 
 # Trials ------------------------------------------------------------------------------------------
 #
-# Tries the kernel of a schedule: plans it as the expander would, and runs it with a clock.
-#
-# Nothing is edited. So groups, waits, barriers and versions are those that the loop will get, and
-# the interval is that of the timeline.
+# Tries the kernel of a schedule: plans it as the expander would, and runs it with a clock. Nothing is edited.
 
 
 @dataclass(frozen=True)
@@ -407,6 +395,10 @@ class KernelSchedule:
     def stage_count(self) -> int:
         """S: one more than the last stage."""
         return max(self.stages) + 1
+
+    @property
+    def wait_at(self) -> Literal["iteration", "consumer"]:
+        return "iteration" if self.wait_at_top else "consumer"
 
 
 @dataclass(frozen=True)
@@ -471,11 +463,8 @@ class Trials:
         reading = self.reading
         slots = statement_slots(reading, schedule)
         places = {s.op: slots[s.number] for s in reading.body.statements}
-        wait_at: Literal["iteration", "consumer"] = (
-            "iteration" if schedule.wait_at_top else "consumer"
-        )
         annotations = names.read_loop(reading.body.loop)
-        plan = plan_places(reading.analysis, places, wait_at, annotations, self.limits)
+        plan = plan_places(reading.analysis, places, schedule.wait_at, annotations, self.limits)
         # The steady state is the same for every number of trips.
         return replace(plan, trip_count=None)
 
@@ -484,13 +473,11 @@ def statement_slots(reading: Reading, schedule: KernelSchedule) -> tuple[Schedul
     """Where each statement runs: the nodes in kernel order, their statements in textual."""
     nodes, statements = reading.loop.nodes, reading.body.statements
     ranked = [(number, node) for node in schedule.order for number in nodes[node].statements]
-    found = {
-        number: SchedulePlace(
-            schedule.stages[node], order, statements[number].op in reading.asynchronous
-        )
-        for order, (number, node) in enumerate(ranked)
-    }
-    return tuple(found[s.number] for s in statements)
+    found = []
+    for order, (number, node) in enumerate(ranked):
+        later = statements[number].op in reading.asynchronous
+        found.append((number, SchedulePlace(schedule.stages[node], order, later)))
+    return tuple(place for _, place in sorted(found))
 
 
 # The steady state ----------------------------------------------------------------------------
@@ -521,9 +508,9 @@ class _Run:
 
     def step(self) -> None:
         """One iteration of the kernel."""
-        self._synchronise(-1, -1)
+        self._synchronise(-1)
         for unit in self._plan.units.units:
-            self._synchronise(unit.position, unit.position)
+            self._synchronise(unit.position)
             self._run(unit)
             group = self._commits.get(unit.position)
             if group is not None:
@@ -533,13 +520,13 @@ class _Run:
                 found = self._arrivals[group.number]
                 self._arrivals[group.number] = [*found, arrival][-self._kept :]
 
-    def _synchronise(self, position: int, at: int) -> None:
+    def _synchronise(self, position: int) -> None:
         before = self._before.get(position, Before())
         for wait in before.waits:
             found = self._arrivals[wait.group.number]
             # After its commit of the same step a wait means the last arrival, before it
             # the last one is that of the step before.
-            committed = 0 <= wait.group.position < at
+            committed = 0 <= wait.group.position < position
             back = wait.lag if committed else wait.lag - 1
             if back < len(found):
                 self.now = max(self.now, found[len(found) - 1 - back])

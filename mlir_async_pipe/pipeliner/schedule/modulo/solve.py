@@ -238,16 +238,6 @@ def is_kept(problem: ModuloProblem, begins: Sequence[int], interval: int) -> boo
 
 
 @dataclass(frozen=True)
-class Arc:
-    """`target` comes at least `weight` cycles after `source` of `steps` intervals before."""
-
-    source: int
-    target: int
-    weight: float
-    steps: int
-
-
-@dataclass(frozen=True)
 class Bound:
     """A lower bound of the interval: the unit that is held for so long, or ("") the cycle of
     precedences through `tasks` over `distance` iterations; `by_stages`: the path through `tasks`,
@@ -269,12 +259,14 @@ class Bound:
         return f"a recurrence over {over}"
 
 
-def positive_cycle(count: int, arcs: Sequence[Arc], interval: float) -> list[Arc] | None:
-    """A cycle of arcs whose weights exceed `interval` times its steps, None if there is none.
+def positive_cycle(
+    count: int, arcs: Sequence[Precedence], interval: float
+) -> list[Precedence] | None:
+    """A cycle of precedences whose delays exceed `interval` times its distance, None if there is none.
 
     Bellman and Ford's longest paths, from all nodes at once.
     """
-    weights = [arc.weight - interval * arc.steps for arc in arcs]
+    weights = [arc.delay - interval * arc.distance for arc in arcs]
     longest = [0.0] * count
     reached: list[int] = [-1] * count
     last = -1
@@ -291,7 +283,7 @@ def positive_cycle(count: int, arcs: Sequence[Arc], interval: float) -> list[Arc
     # `last` was still improved after `count` rounds: walking back leads into a cycle.
     for _ in range(count):
         last = arcs[reached[last]].source
-    cycle: list[Arc] = []
+    cycle: list[Precedence] = []
     node = last
     while not cycle or node != last:
         arc = arcs[reached[node]]
@@ -301,20 +293,19 @@ def positive_cycle(count: int, arcs: Sequence[Arc], interval: float) -> list[Arc
 
 
 def largest_ratio(
-    count: int, arcs: Sequence[Arc], least: float = 0.0
-) -> tuple[float, list[Arc] | None]:
-    """The largest ratio of weight to steps over all cycles, and a cycle that has it; `least` and None
-    if no cycle exceeds it. Raises ValueError for a cycle of positive weight without steps, which no
-    loop that can run has."""
+    count: int, arcs: Sequence[Precedence], least: float = 0.0
+) -> tuple[float, list[Precedence] | None]:
+    """The largest ratio of delay to distance over all cycles, and a cycle that has it; `least` and None if no cycle
+    exceeds it. Raises ValueError for a cycle of positive delay without distance, which no loop that can run has."""
     ratio, critical = least, None
     while True:
         cycle = positive_cycle(count, arcs, ratio)
         if cycle is None:
             return ratio, critical
-        steps = sum(arc.steps for arc in cycle)
-        if steps <= 0:
+        distance = sum(arc.distance for arc in cycle)
+        if distance <= 0:
             raise ValueError("a cycle of precedences without distance")
-        ratio, critical = sum(arc.weight for arc in cycle) / steps, cycle
+        ratio, critical = sum(arc.delay for arc in cycle) / distance, cycle
 
 
 def bounds_of(problem: ModuloProblem) -> list[Bound]:
@@ -325,16 +316,16 @@ def bounds_of(problem: ModuloProblem) -> list[Bound]:
         holders = tuple(n for n, task in enumerate(problem.tasks) if task.cycles(unit))
         total = sum(problem.tasks[n].cycles(unit) for n in holders)
         found.append(Bound(total, unit, holders))
-    arcs = [Arc(p.source, p.target, p.delay, p.distance) for p in problem.precedences]
+    arcs = list(problem.precedences)
     ratio, cycle = largest_ratio(count, arcs)
     if cycle is not None:
         nodes = tuple(arc.source for arc in cycle)
-        found.append(Bound(ratio, "", nodes, sum(arc.steps for arc in cycle)))
+        found.append(Bound(ratio, "", nodes, sum(arc.distance for arc in cycle)))
     # From the cut (node `count`) to a task, and back after at most all stages.
     stages = problem.largest_stages
-    arcs += [Arc(count, n, 0, 0) for n in range(count)]
+    arcs += [Precedence(count, n, 0, 0) for n in range(count)]
     arcs += [
-        Arc(n, count, problem.held_in_order(n), stages)
+        Precedence(n, count, problem.held_in_order(n), stages)
         for n, task in enumerate(problem.tasks)
         if problem.is_placed(task)
     ]
@@ -408,7 +399,10 @@ class ModuloSchedule:
             )
             if least < found
         ]
-        return "; ".join([said, *(f"not proven: {', '.join(open_)}" for _ in open_[:1])])
+        return f"{said}; not proven: {', '.join(open_)}" if open_ else said
+
+
+Begins = tuple[int, ...]
 
 
 @dataclass
@@ -425,16 +419,21 @@ class Budget:
         if self.looked_at > self.left:
             raise OutOfBudget
 
-    def part(self, most: int) -> Budget:
-        """One for a question that must not take all of it."""
-        return Budget(max(0, min(most, self.left - self.looked_at)))
+    def tried(
+        self, most: int, attempt: Callable[[Budget], Begins | None]
+    ) -> tuple[Begins | None, bool]:
+        """What an attempt gives that must not take all of it, and whether it was complete."""
+        part = Budget(max(0, min(most, self.left - self.looked_at)))
+        try:
+            return attempt(part), True
+        except OutOfBudget:
+            return None, False
+        finally:
+            self.looked_at += part.looked_at
 
 
 class OutOfBudget(Exception):
     """The search ended before it was complete."""
-
-
-Begins = tuple[int, ...]
 
 
 @dataclass
@@ -462,19 +461,14 @@ class _Smallest:
         low = asked = self.least
         step = 1
         while low <= largest and (self.begins is None or low < self.number):
-            part = self.budget.part(self.most)
-            try:
-                found = self.attempt(asked, part)
-                proven = True
-            except OutOfBudget:
-                found, proven = None, False
-            self.budget.looked_at += part.looked_at
+            found, proven = self.budget.tried(self.most, partial(self.attempt, asked))
             if found is not None:
                 self.begins, self.number = found, self.number_of(found, asked)
-            else:
-                low = asked + 1
-                if proven:
-                    self.least = max(self.least, low)
+                asked = (low + self.number) // 2
+                continue
+            low = asked + 1
+            if proven:
+                self.least = max(self.least, low)
             if self.begins is None:
                 asked, step = min(low + step, largest), 2 * step
             else:
@@ -714,13 +708,9 @@ class _Placement:
             return None
         for branches in (2000, 2000, 10000, 10000):
             self.rule = "fewest" if self.rule == "tours" else "tours"
-            part = budget.part(branches)
-            try:
-                return self._descend(self.start, part)
-            except OutOfBudget:
-                pass
-            finally:
-                budget.looked_at += part.looked_at
+            found, complete = budget.tried(branches, partial(self._descend, self.start))
+            if complete:
+                return found
         self.rule = "tours"
         return self._descend(self.start, budget)
 
@@ -733,13 +723,8 @@ class _Placement:
     def attempt_bytes(self, most: int, budget: Budget) -> Begins | None:
         """Begins with so few bytes. Short schedules come first: they leave few k."""
         limits = np.array([most, *self.most[1:]])
-        part = budget.part(budget.left // 4)
         short = self._within(self.least_length() + 2 * self.interval)
-        try:
-            found = self._descend(short, part, limits)
-        except OutOfBudget:
-            found = None
-        budget.looked_at += part.looked_at
+        found, _ = budget.tried(budget.left // 4, partial(self._descend, short, most=limits))
         return found or self._descend(self.start, budget, limits)
 
     def attempt_length(self, length: int, budget: Budget) -> Begins | None:
