@@ -136,8 +136,7 @@ def warn_unannotated(module: Any, options: passes.NoOptions, session: Session) -
 
 
 def _is_by_hand(op: Operation) -> bool:
-    """Whether a pipeline was written slot by slot, with counts and barriers to be found, or stores are
-    to be left in flight."""
+    """Whether a pipeline was written slot by slot, with counts, barriers or stores in flight to be found."""
     row = row_of(op)
     written = any(name in op.attributes for name in (BARRIERS, CURSOR, STORES_IN_FLIGHT))
     return written or row.slots != 0
@@ -146,8 +145,7 @@ def _is_by_hand(op: Operation) -> bool:
 def run_check(
     module: Any, options: Any, session: Session, known: Mapping[Any, KernelVerdict] | None = None
 ) -> None:
-    """Run the checker, but for kernels of which the outcome is `known`; with
-    `session.hazards = "warning"` its errors become warnings."""
+    """Run the checker, but for kernels of a `known` outcome; with hazards as warnings its errors become warnings."""
     found = Diagnostics()
     try:
         check(module, options, dataclasses.replace(session, diagnostics=found), known or {})

@@ -60,8 +60,7 @@ def takes_next(item: Item) -> bool:
 
 @dataclass
 class _QueueUse:
-    """One abstract queue of a module: its `waits`, and what is committed and taken before them.
-    `heads`: producer head minus consumer head, the least over all paths."""
+    """One abstract queue: its `waits`; `heads` is producer head minus consumer head, the least over all paths."""
 
     analysis: TokenWaits
     queue: Queue
@@ -116,8 +115,7 @@ class _QueueUse:
         )
 
     def _is_ahead(self, item: Item) -> bool:
-        """Whether some execution is ahead, whatever the conditions: it is on all paths to the wait, or
-        all of the iterations around it together are."""
+        """Whether some execution is ahead: it is on all paths to the wait, or all iterations around it together are."""
         most = self.most
         while is_reached(most, item) and most.after(item) <= 0:
             assert item.node is not None
@@ -222,8 +220,7 @@ TAKES = Worth({(ENDLESS, 0): 0}, {})
 
 @dataclass(frozen=True)
 class YoungerGroups(Semiring[Worth]):
-    """The domain: `own` groups and takes of one queue, `others` on its FIFO; `most` own groups are
-    held at once."""
+    """The domain: `own` groups and takes of one queue, `others` on its FIFO, at most `most` own groups at once."""
 
     own: frozenset[Item]
     others: frozenset[Item]
@@ -328,8 +325,7 @@ class LeastSum(Semiring[int]):
         return UNBOUNDED if most is None else self.power(body, most)
 
     def widen(self, before: int, now: int, visits: int, blocks: int) -> int:
-        """What still sinks after one round a block is in a cycle that takes more than it adds
-        (Bellman and Ford)."""
+        """What still sinks after a round a block is in a cycle that takes more than it adds (Bellman and Ford)."""
         return UNBOUNDED if visits > blocks else now
 
 
@@ -365,8 +361,7 @@ class Paths:
         return path
 
     def _start(self, node: Node) -> Path:
-        """The path to the start of a block: on from the nearest block before it that is known, or
-        from the entry of its frame."""
+        """The path to the start of a block, on from the nearest known one before it or the entry of its frame."""
         came_from = self.found.came_from
         blocks = {node: None}
         known = self._to_block.get(node)

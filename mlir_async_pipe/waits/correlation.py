@@ -32,8 +32,7 @@ MOST_TOGETHER = 4
 
 @dataclass(eq=False, slots=True)
 class DecisionSite:
-    """One place where a condition decides. `repeats`: it decides there more than once for
-    one truth value, since a loop or graph goes round it."""
+    """One place where a condition decides. `repeats`: more than once for one truth value, since a loop goes round it."""
 
     condition: int
     number: int

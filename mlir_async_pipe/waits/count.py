@@ -202,8 +202,7 @@ class Solution:
     def _visits(
         self, frame: Frame, key: Key, start: Costs
     ) -> Iterator[tuple[Assumption, BlockPassage, Costs]]:
-        """Every pass through a block of a frame that reads token values: what is assumed there, and
-        the costs at its start."""
+        """Every pass through a block of a frame: what is assumed there, and the costs at its start."""
         assumption = self.summaries.scopes.assumption(frame, key)
         if len(frame.nodes) == 1:
             for choice in self.summaries.scopes.choices(frame, assumption):
@@ -246,8 +245,7 @@ class Solution:
     def _entries(
         self, item: Item, here: Costs, assumption: Assumption
     ) -> list[tuple[Frame, Costs]]:
-        """The frames of an op that may be entered, with the least cost of each token value
-        at their start, over all the times they are entered; each a dictionary of its own."""
+        """The frames that may be entered, each with its own dictionary of the least costs at its start."""
         if item.is_boundary:
             return [
                 (frame, {**dict.fromkeys(frame.captured, self._crossing(item)), FRESH: 0})

@@ -389,8 +389,7 @@ k + 2: by k groups), or `MADE`, by its ages at the end of the path."""
 
 
 class Ageing(NamedTuple):
-    """What paths do: the numbers of groups that they may commit, and the tokens that they make or
-    forward; all others just grow older."""
+    """What paths do: how many groups they may commit, and which tokens they make or forward; others just grow older."""
 
     groups: int
     rows: dict[int, Row]
@@ -534,8 +533,7 @@ MOST_CONSTANTS = 64
 
 
 def waits_with_count_operands(waits: list[Item]) -> list[tuple[Item, Value]]:
-    """The waits whose count is an operand; raises CountError (tokens-and-count) for one that
-    names groups by tokens as well."""
+    """The waits whose count is an operand; raises CountError (tokens-and-count) for one that has tokens as well."""
     found = []
     for item in waits:
         count = count_operand(item.op)
@@ -625,8 +623,7 @@ def switch_over_counts(
     at: Operation,
     make_wait: Callable[[int, Any], object],
 ) -> None:
-    """Before `at`: where the index `number` is one of `cases`, wait with that count, else
-    with `otherwise`; `make_wait(count, insertion point)` makes each wait."""
+    """Before `at`: where `number` is one of `cases`, wait with that count, else with `otherwise`."""
     switch = create(
         "scf.index_switch",
         [number],

@@ -70,8 +70,7 @@ class SimplifyWaitsOptions:
 
 @dataclass(frozen=True)
 class Simplification:
-    """One op that went: `what` is "redundant-wait", "merged-wait", "redundant-commit" or
-    "uncounted-mark"."""
+    """One op that went: `what` is a key of `_SENTENCES`."""
 
     what: str
     op: str
@@ -322,8 +321,7 @@ def _is_group(item: Item) -> bool:
 
 
 def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
-    """Whether the ops of both groups are known and touch no common memory with a write.
-    The commits in `joined` go, so their ops are part of the group after them."""
+    """Whether the ops of both groups, and of `joined` commits, are known and write no common memory."""
     commits = {item.op for item in node.items if _is_group(item) and item.queue == first.queue}
     # The first group holds what was issued since the last commit; that is all in this block
     # if the block has such a commit, or is where a thread starts.

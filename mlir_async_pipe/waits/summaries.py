@@ -137,8 +137,7 @@ class LoopSlots:
 
     @cached_property
     def steady(self) -> State:
-        """The least costs of groups that the loop itself commits, after any number of
-        iterations."""
+        """The least costs of groups that the loop itself commits, after any number of iterations."""
         return self.up_to({FRESH: 0}, None)
 
     @cached_property
@@ -171,8 +170,7 @@ SHOWN_ITERATIONS = 16
 
 
 class Summaries:
-    """All summaries of one queue under the conditions in `tracked`. With `witnesses` the costs in all rows are
-    paths."""
+    """All summaries of one queue under the conditions in `tracked`; with `witnesses` all costs are paths."""
 
     def __init__(
         self, events: Events, conditions: Conditions, tracked: frozenset[int], witnesses: bool
@@ -359,8 +357,7 @@ class Summaries:
         return Passage(int(found.cost) if own else 0, results)
 
     def _returned(self, op: object, row: Row, given: dict[int, Row], own: bool) -> Row:
-        """A token that a callee hands back: of the caller's, or of a group that the callee commits.
-        `own`: the marks of a callee count here."""
+        """A token that a callee hands back, of either's groups. `own`: the marks of a callee count here."""
         back = "the callee hands the token back"
         rows = [
             shifted(given[source], self.said(int(cost) if own else 0, back, op))
@@ -659,8 +656,7 @@ class BlockGraph:
         self._local = summaries.scopes.local.get(frame, ())
 
     def search(self, start: dict[int, int]) -> dict[int, int]:
-        """The least cost of each state that can be reached from values with the costs `start`
-        at the start of the entry block."""
+        """The least cost of each state that values with the costs `start` at the entry reach."""
         cost_of: dict[int, int] = {}
         waiting: dict[int, list[int]] = {}
         costs: list[int] = []
@@ -827,8 +823,7 @@ def searched(summaries: Summaries, frame: Frame, assumption: Assumption) -> Pass
 def resolved_places(
     summaries: Summaries, frame: Frame, assumption: Assumption, start: dict[int, int]
 ) -> Iterator[tuple[Assumption, BlockPassage, dict[int, int]]]:
-    """Every place that can be reached and reads token values: what is assumed there, its
-    passage, and the costs of the values at its start."""
+    """Every reached place that reads token values: what is assumed, its passage, the costs of values at its start."""
     graph = BlockGraph(summaries, frame, assumption)
     cost_of = graph.search(start)
     for place, states in graph.states.items():

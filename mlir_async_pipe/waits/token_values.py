@@ -114,8 +114,7 @@ class TokenValues:
         return found
 
     def used_in(self, value: int, frame: Frame) -> list[Node]:
-        """The blocks of `frame` that use a value which they do not define, themselves or in
-        nested frames."""
+        """The blocks of `frame` that use a value which they do not define, also in nested frames."""
         found: dict[Node, None] = {}
         for node in self.used_elsewhere.get(value, ()):
             here: Node | None = node
@@ -275,8 +274,7 @@ class TokenValues:
 
 @dataclass(eq=False, slots=True)
 class _LoopHandles:
-    """The operands of a loop and the arguments of its entry block, with the first of them that
-    are carried."""
+    """The operands of a loop and the arguments of its entry block, with the first carried ones."""
 
     operands: Any
     first_operand: int

@@ -18,8 +18,7 @@ from mlir_async_pipe.waits.witness_paths import WaitRecord, WitnessStep
 def write_counts(
     counted: list[Counted], keep_given: bool, covering_others: set[Item], session: Session
 ) -> list[tuple[Item, WaitRecord]]:
-    """Write every count; with `keep_given` only where the input has none. What is given is not raised
-    on waits that may be for other groups too. Returns what was written where."""
+    """Write the counts (with `keep_given` new ones only), but no larger ones on waits that cover others; what is written."""
     written: list[tuple[Item, WaitRecord]] = []
     for wait in counted:
         item, rule = wait.item, wait.item.rule

@@ -253,8 +253,7 @@ def _first_queue(op: Operation) -> Any:
 
 
 def _copies_since_last_commit(commit: Operation) -> tuple[list[Value], bool]:
-    """The tokens of the copies in the block that the group takes in, and whether there certainly
-    are no others."""
+    """The tokens of the copies in the block that the group takes in, and whether there are certainly no others."""
     copies: list[Value] = []
     others = False
     siblings = operations(commit.block)
@@ -310,8 +309,7 @@ class History(Semiring[Known]):
         return row.commits is not None and queue_of(op, self.target) in (self.queue, None)
 
     def has_token(self, op: Operation) -> bool:
-        """Whether an op makes a group of the queue, and denotes it by a token, or its other form
-        does."""
+        """Whether an op makes a group of the queue, which it or its other form denotes by a token."""
         if row_of(op).commits != "group" or queue_of(op, self.target) != self.queue:
             return False
         copies = None if self.target is None else self.target.chip.copy_queue
@@ -443,8 +441,7 @@ def _waits(root: Any) -> list[Operation]:
 def _largest(
     wait: Operation, given: int, root: Any, target: Target | None
 ) -> tuple[int, Diagnostic | None]:
-    """The largest count with which the checker proves `root`, where it is left, and what is wrong
-    with one more."""
+    """The largest count with which the checker proves `root`, where it is left, and what is wrong with one more."""
     queue = queue_of(wait, target)
     limit = given + MOST_TRIED
     if queue is not None and queue.largest_count is not None:
@@ -561,8 +558,7 @@ def _refusal(
 def _gain_of_tokens(
     module: Any, functions: frozenset[str], session: Session
 ) -> list[tuple[str, int, int]]:
-    """The token waits of `functions` that get a larger count than they have: place, count
-    before and after."""
+    """The token waits of `functions` that get a larger count than they have: place, count before and after."""
     places = {str(Place.of(op)) for op in walk(module) if function_name(op) in functions}
     counted = Session(target=session.target, witnesses=False)
     counting = passes.find("async-pipe-count-waits")

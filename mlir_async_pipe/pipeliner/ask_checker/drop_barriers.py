@@ -143,8 +143,7 @@ def _drop_in(
     options: DropBarrierOptions,
     session: Session,
 ) -> KernelVerdict | None:
-    """Drop barriers of one kernel. Returns what the checker says of it; None where it was not asked
-    about the kernel as it is now."""
+    """Drop barriers of one kernel; what the checker says of it as it is now, None if it was not asked."""
     barriers = [
         op
         for op in walk_named(kernel, lambda name: named_row(name).described)

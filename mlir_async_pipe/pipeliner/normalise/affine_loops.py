@@ -121,8 +121,7 @@ def _summands(expression: Any) -> list[Any]:
 
 
 def _outermost(op: Operation, outer: Operation, used: Sequence[Value]) -> Operation:
-    """The outermost loop inside of `outer`, around an op, in which no value of `used` is made; else
-    the op itself."""
+    """The outermost loop inside of `outer`, around an op, in which no value of `used` is made; else the op itself."""
     sources = [source_op(value) for value in used]
     inside = {around for source in sources for around in (source, *ancestors(source))}
     while (around := op.parent.operation) != outer and around.name == "scf.for":

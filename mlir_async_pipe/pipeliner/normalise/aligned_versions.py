@@ -66,8 +66,7 @@ class Rows:
 
 
 def unaligned_rows(loop: Operation, chip: Chip) -> Rows | None:
-    """The loads of a loop that could be asynchronous copies if their arrays were aligned; None if there are none, or
-    something else hinders them."""
+    """The loads of a loop that would be asynchronous copies if their arrays were aligned; None if anything else hinders."""
     arithmetic = Arithmetic()
     loads: dict[Operation, None] = {}
     arrays: dict[Value, None] = {}

@@ -209,8 +209,7 @@ def _decide(condition: Operation, holds: bool) -> None:
 
 
 def _guarded_stores(condition: Operation) -> list[GuardedStore]:
-    """All stores under a condition, if it does nothing but load and store, and each place is
-    filled with zeros otherwise; [] if not."""
+    """All stores under a condition that only loads and stores, and zeroes each place otherwise; [] if it does not."""
     otherwise = _side(condition, 1)
     zeros = [op for op in otherwise if not may_move(op)] or _stores_before(condition)
     return _pairs(_side(condition, 0), otherwise, zeros)
@@ -453,8 +452,7 @@ def take_indices_out(loop: Operation) -> None:
 
 
 def _same_in_all_iterations(loop: Operation) -> list[Operation]:
-    """The loads of integers in the body of a loop whose addresses do not change, and what these are computed
-    with, in the order of the text."""
+    """The loads of integers in a loop whose addresses do not change, and what these are computed with, in order."""
     block = loop.regions[0].blocks[0]
     varying = set(block.arguments)
     fixed: dict[Operation, None] = {}
@@ -502,8 +500,7 @@ _LOAD_BYTES = 16
 
 
 def takes_registers(loop: Operation, session: Session) -> bool:
-    """Whether a loop with `num_stages` loads into registers: it asks for that, or the chip issues its
-    copies in more instructions than loads."""
+    """Whether a loop loads into registers: it asks for that, or its copies would take more instructions than loads."""
     through = read_loop(loop).stage_through
     if through == "auto":
         return not_issued(copies_of(read_body(loop)), session) is not None
@@ -511,8 +508,7 @@ def takes_registers(loop: Operation, session: Session) -> bool:
 
 
 def not_issued(copies: Copies, session: Session) -> tuple[str, Operation] | None:
-    """Why the chip cannot issue one of the copies, or only as more instructions than a load into
-    registers takes, and the op that it is about; None if it can."""
+    """Why the chip cannot issue a copy, or only as more instructions than a load takes, and at which op; None if it can."""
     chip = None if session.target is None else session.target.chip
     if chip is None or not copies.pairs:
         return None

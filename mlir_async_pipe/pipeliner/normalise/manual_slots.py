@@ -193,8 +193,7 @@ _SUBVIEW = "memref.subview"
 
 
 def _can_lose_slot(buffer: Value, loop: Operation) -> bool:
-    """Whether every user of a buffer can do without its leading subscript: accesses and
-    subviews of one slot in the loop, and deallocs."""
+    """Whether every user of a buffer can do without its leading subscript: accesses and views in the loop, deallocs."""
     return if_known(is_dense, buffer.type) is True and all(
         user.name in DEALLOCATION_OPS or _can_do_without(user, buffer, loop)
         for user in users(buffer)

@@ -103,8 +103,7 @@ def _chain(memory: Value) -> Iterator[Operation]:
 
 
 def _windows(source: Operation) -> list[OwnWindow]:
-    """The windows of an allocation, or of a global in all of its function; none if they are not
-    all that anybody knows of these bytes."""
+    """The windows of an allocation, or of a global in its function; none if they are not all that names these bytes."""
     name = global_name(source)
     names = [source]
     if name is not None:

@@ -446,9 +446,7 @@ Values = dict[Value, Value]
 
 
 def replace_loop(loop: BranchLoop, counts: dict[Block, CountedLoop]) -> None:
-    """Write the loop in its first block and erase the others; `counts` by the loops' headers.
-
-    Nothing here fails."""
+    """Write the loop in its first block and erase the others; `counts` by the loops' headers. Nothing here fails."""
     header, old = loop.header, operations(loop.header)
     made: Values = dict(zip(header.arguments, loop.entry, strict=True))
     _write_loop(loop, counts, made, ir.InsertionPoint(old[0]))

@@ -76,8 +76,7 @@ def _is_outside(value: Value, loop: Operation) -> bool:
 
 
 class _Addresses:
-    """The pointers, descriptors and numbers that are made of the addresses of tiles, by the identities
-    of these; each value is looked at once, so nothing may be erased in between."""
+    """What is made of the addresses of tiles; each value is looked at once, so nothing may be erased in between."""
 
     def __init__(self, tiles: set[Any]) -> None:
         self._tiles = tiles

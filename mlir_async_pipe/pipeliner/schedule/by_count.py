@@ -258,8 +258,7 @@ def decide_by_count(
 def through_registers(
     loop: Operation, asked: LoopAnnotations, session: Session, around: Surroundings, limits: Limits
 ) -> Decision | None:
-    """The schedule that stages through registers, for a loop that was to copy asynchronously;
-    None if it has no loads from global memory that could run ahead on their own."""
+    """The schedule through registers for a loop that was to copy asynchronously; None if no loads could run ahead alone."""
     body = read_body(loop)
     if not _loads(body, "global") or asked.num_stages is None:
         return None
@@ -281,8 +280,7 @@ def remark_registers(
     stay: list[tuple[str, Operation]] | None = None,
     space: str = "global",
 ) -> None:
-    """Tell which form was taken instead of asynchronous copies, and why; `stay` are ops that do
-    not run ahead, each with what hinders it."""
+    """Tell which form was taken instead of copies, and why; `stay` are ops that do not run ahead, and why not."""
     loads = "the loads of this loop" + (" from workgroup memory" if space == "workgroup" else "")
     stores = ", their stores 1 ahead" if decision.stores_run_ahead else ""
     session.diagnostics.remark(
@@ -335,8 +333,7 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
 
 
 def _loads(body: Body, space: str) -> list[Statement]:
-    """The statements that only load from a space, of those from global memory the ones that the
-    loop does not write: what it reads back stays where it is."""
+    """The statements that only load from a space; what the loop writes, too, stays where it is if there are others."""
     loads = [s for s in body.statements if only_reads(s, space)]
     if space != "global":
         return loads
@@ -364,8 +361,7 @@ def _with_users(body: Body, ahead: Ahead) -> Body:
 
 
 def _with_what_orders(body: Body, first: set[int]) -> set[int]:
-    """`first`, and the statements that must not come later than these for other threads: a spin on
-    a flag runs as far ahead as the copies after it."""
+    """`first`, and what must not come later for other threads: a spin on a flag runs ahead with the copies after it."""
     if all(flag_order(op) == UNORDERED for s in body.statements for op in walk(s.op)):
         return first
     number = {s.op: s.number for s in body.statements}
@@ -512,8 +508,7 @@ FEWEST = 2
 def stages_in_budget(
     loop: Operation, loads: Iterable[Operation], stages: int, session: Session
 ) -> int:
-    """The most stages up to `stages`, 2 at least, whose loaded values fit; a remark where they are
-    fewer. Without a chip all are taken to fit."""
+    """The most of `stages`, 2 at least, whose loaded values fit; a remark where they are fewer. Without a chip all do."""
     chip = None if session.target is None else session.target.chip
     if chip is None or stages <= FEWEST:
         return stages

@@ -81,8 +81,7 @@ Pairs = Collection[tuple[Operation, Operation]]
 
 @dataclass(frozen=True)
 class IssueOptions:
-    """`issue` replaces what the loop says ("auto" keeps it); `cost` and `target` are for what is
-    left open by both."""
+    """`issue` replaces what the loop says ("auto" keeps it); `cost` and `target` are for what both leave open."""
 
     issue: Asked = "auto"
     cost: str = ""
@@ -139,8 +138,7 @@ def arrange(
     options: IssueOptions,
     session: Session,
 ) -> Arrangement:
-    """The order of an iteration, of which `first` are the copies and what they need, and `copies`
-    those that are asynchronous (none where loads run ahead into registers)."""
+    """The order of an iteration: `first` are the copies and what they need, `copies` the asynchronous ones (if any)."""
     issue = found.issue if options.issue == "auto" else options.issue
     if found.roles == "ping-pong" and issue == "auto":
         # Groups of waves in turn place them themselves.
@@ -184,8 +182,7 @@ def _arranged_ahead(
 
 
 def _illegal(body: Body, arranged: Arrangement, copies: set[int]) -> str:
-    """Why values would be used before they are made, "" if they are not. What copies need runs
-    in the first stages, before all users."""
+    """Why values would be used before they are made, "" if not. What copies need runs in the first stages."""
     places = {
         s.op: SchedulePlace(
             arranged.stage.get(s.number, 0), arranged.order[s.number], s.number in copies
@@ -222,8 +219,7 @@ def ranks(
 
 
 def _spread(body: Body, rest: list[int], pieces: list[list[int]]) -> list[int]:
-    """`rest` with the pieces after its products: piece j of n after product j P / n of the P that
-    no load from workgroup memory follows."""
+    """`rest` with piece j of n after product j P / n of the P that no load from workgroup memory follows."""
     loads = (i for i, n in enumerate(rest) if touches_tiles(body.statements[n], writes=False))
     last_load = max(loads, default=-1)
     products = [i for i, n in enumerate(rest) if _multiplies(body.statements[n]) and i > last_load]
@@ -291,8 +287,7 @@ POINTER = 2
 
 
 class ProductStep(NamedTuple):
-    """One step of products: statements that load its fragments, and all others up to the next
-    step's loads."""
+    """One step of products: statements that load its fragments, and all others up to the next step's loads."""
 
     loads: list[Statement]
     others: list[Statement]
@@ -338,8 +333,7 @@ def fragments_ahead(
 
 
 def _steps(statements: list[Statement]) -> list[ProductStep]:
-    """A load after a product begins a step; so does the end of an inner loop, which multiplies
-    what its kernel loaded last."""
+    """A load after a product begins a step; so does the end of an inner loop, which multiplies what its kernel loaded."""
     steps = [ProductStep([], [])]
     for statement in statements:
         loads = statement.part == "prologue" or (
@@ -454,8 +448,7 @@ def _registers_fit(
 
 
 def registers_beside(body: Body, copies: Collection[int], target: Target) -> int:
-    """Registers of a thread for what is no value of the loop: values from outside, and addresses. `copies` are the
-    numbers of the statements that copy."""
+    """Registers for values from outside, and addresses. `copies` are numbers of statements."""
     loads = [s for s in body.statements if touches_tiles(s, writes=False)]
     return _from_outside(body) + _addresses(body, loads, copies, target)
 

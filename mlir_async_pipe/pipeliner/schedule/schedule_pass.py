@@ -247,8 +247,7 @@ def run(module: Any, options: ScheduleOptions, session: Session) -> None:
 
 
 def mark_independent(loops: list[Operation], module: Any) -> None:
-    """Number the accesses of each loop of which it is asserted, outer loops before inner ones in
-    `loops`, and of those around, which are written once more where warps have roles."""
+    """Number the accesses of asserted loops, outer ones first in `loops`, and of those around them."""
     around = (above for loop in loops for above in (*reversed(list(ancestors(loop))), loop))
     found = [above for above in dict.fromkeys(around) if above.name == "scf.for"]
     loops = [above for above in found if is_set(above.attributes, INDEPENDENT)]

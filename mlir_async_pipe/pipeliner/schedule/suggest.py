@@ -161,8 +161,7 @@ def _not_tried(module: Operation) -> list[tuple[Operation, str]]:
 
 
 def _loops_of_blocks(function: Operation) -> list[tuple[Operation, list[Operation]]]:
-    """Each innermost loop of the blocks of a function that reads global memory: the end of its first
-    block, and its ops."""
+    """Each innermost loop of blocks of a function that reads global memory: the end of its first block, and its ops."""
     region = function.regions[0]
     loops = BranchGraph(region).loops if len(list(region.blocks)) > 1 else {}
     found = []

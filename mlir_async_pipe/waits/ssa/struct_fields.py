@@ -43,8 +43,7 @@ class Field(NamedTuple):
 
 
 def split_fields(root: Operation) -> int:
-    """Forward beside their structs the fields that somebody takes out of what is forwarded; how many there
-    were."""
+    """Forward the fields that somebody takes out of forwarded structs by themselves; how many there were."""
     split = 0
     for function in functions(root):
         for field in taken_fields(function):
@@ -54,8 +53,7 @@ def split_fields(root: Operation) -> int:
 
 
 def taken_fields(root: Operation) -> list[Field]:
-    """The integers and pointers that ops below `root` take out of structs which they are given, but for
-    registers of products."""
+    """The integers and pointers that ops take out of structs which they are given, but for registers of products."""
     found = (_taken(op) for op in walk_named(root, MEMBER_TAKEN.__eq__))
     fields = list(dict.fromkeys(field for field in found if field is not None))
     held = _registers_of_products(root) if fields else set()

@@ -332,8 +332,7 @@ def _at_top(loop: LoopNumbers, order: tuple[int, ...], scale: int, together: boo
 def _arrivals(
     loop: LoopNumbers, order: tuple[int, ...], offset: dict[int, int], scale: int, together: bool
 ) -> dict[int, list[tuple[int, int]]]:
-    """For each copy when it, and all that its queue was given before, has arrived: cycles from the top
-    of its step, and steps before that. Copies of one group are waited for together."""
+    """When each copy, and those before it on its queue, have arrived: cycles from the top of a step, steps earlier."""
     moments: dict[int, int] = {}
     free: dict[str, int] = {}
     copies = [n for n in order if loop.nodes[n].asynchronous]
@@ -352,8 +351,7 @@ def _arrivals(
 
 
 def copies_first(loop: LoopNumbers) -> tuple[int, ...]:
-    """The copies and what they need in an iteration, then all others; last those of them that need what
-    the iteration before makes of what they copied."""
+    """The copies and what they need, then all others; last of the first what needs the iteration before."""
     ahead = needed_by_copies(loop)
 
     def after(node: int) -> list[int]:
@@ -463,8 +461,7 @@ class ByUnits(Scheduling):
         return [Formulation(self.problem(), tuple(self.task_of), ranks, True)]
 
     def _waits(self) -> dict[int, int]:
-        """The task that waits for each copy. One does for all, but for copies whose addresses are
-        copied: these are awaited at an earlier top."""
+        """The task that waits for each copy: one, but an earlier one for copies of addresses of copies."""
         level: dict[int, int] = {}
         for node in range(len(self.nodes)):
             needed = [
@@ -625,8 +622,7 @@ class ByUnits(Scheduling):
 
     @cached_property
     def capacities(self) -> list[Capacity]:
-        """Also the registers of a thread, less those of addresses and of values from outside; where an iteration
-        in the order of the text takes more, as many as that, and a remark says so."""
+        """Also the registers that addresses and values from outside leave, or as many as the order of the text takes."""
         target = self.options.target
         if target is None:
             return super().capacities

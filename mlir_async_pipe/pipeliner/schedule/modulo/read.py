@@ -115,8 +115,7 @@ class LoopNumbers:
 
 @dataclass(frozen=True)
 class CopyCost:
-    """One copy: its queue, the cycles that it takes there and from then to its arrival, and those
-    for which issuing it holds the thread."""
+    """One copy: its queue, the cycles there, from then to its arrival, and for which its issue holds the thread."""
 
     queue: str
     occupancy: float
@@ -157,8 +156,7 @@ class UnitCosts:
         return self._copies[unit.ops]
 
     def copies_of(self, ops: tuple[Operation, ...], queue: str) -> tuple[CopyCost, ...]:
-        """The copies of an asynchronous statement, or of several that become one scope on the
-        abstract queue `queue`."""
+        """The copies of an asynchronous statement, or of several that become one scope on the abstract queue `queue`."""
         inside = [each for op in ops if physical_copy(op) is not None for each in walk(op)]
         issued = [op for op in inside if not len(op.regions) and row_of(op).asynchronous(op)]
         if issued:
@@ -202,8 +200,7 @@ def uses_of(op: Operation, model: CostModel) -> dict[str, float]:
 def _with_regions(
     op: Operation, own: Callable[[Operation], Mapping[str, float]]
 ) -> dict[str, float]:
-    """What ops take of each unit by their `own`, with what is in their regions: as often as a loop runs, and the dearest
-    side of a branch."""
+    """What an op takes of each unit, with its regions: as often as a loop runs, and the dearest side of a branch."""
     found = defaultdict[str, float](float, own(op))
     inside = [defaultdict[str, float](float) for _ in op.regions]
     for region, used in zip(op.regions, inside, strict=True):
@@ -357,8 +354,7 @@ def _edges(
 
 
 def producers_of(op: Operation, body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int]]:
-    """The nodes whose values reach `op`, directly, through pure ops and through iter_args, with
-    the number of iterations between."""
+    """The nodes whose values reach `op`, also through pure ops and iter_args, and how many iterations later."""
     table = body.table
     most = len(table.yielded)
 

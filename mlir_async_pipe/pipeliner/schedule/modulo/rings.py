@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from math import ceil, prod
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     KERNEL_OPS,
@@ -205,8 +205,7 @@ def _on_slots(
     options: SearchOptions,
     around: Surroundings,
 ) -> list[Candidate]:
-    """A partition with products in each order that it may have, and 1, 2, … tiles copied ahead, until memory has no
-    room or a shared unit is never idle."""
+    """A partition with products in each order, and 1, 2, … tiles copied ahead, until memory is full or a shared unit never idle."""
     limits = options.limits
     places = RingPlaces(1, copies_first, {})
     plain = plan_ring(loop, limits.noalias_arguments, around, roles, (), places)
@@ -246,8 +245,7 @@ def _on_slots(
 
 
 def _orders(plan: RingPlan) -> Iterator[Asked]:
-    """That of the text, and those in which some groups of products come an iteration later; in each of the two
-    stages they keep that of the text."""
+    """The text's, and those in which some groups of products come an iteration later; else in the text's order."""
     yield {}
     if plan.in_flight or plan.products.completions or plan.products.groups > LARGEST_GROUPS:
         return
@@ -256,9 +254,9 @@ def _orders(plan: RingPlan) -> Iterator[Asked]:
     except PipelineError:
         return
     numbers = range(len(groups))
-    for late in (set(some) for count in numbers[1:] for some in combinations(numbers, count)):
+    for late in (some for count in numbers[1:] for some in combinations(numbers, count)):
         for places in combinations(numbers, len(late)):
-            later, others = iter(sorted(late)), iter(n for n in numbers if n not in late)
+            later, others = iter(late), iter(n for n in numbers if n not in late)
             order = [next(later) if place in places else next(others) for place in numbers]
             yield {
                 op: SchedulePlace(int(number in late), place)
@@ -275,8 +273,7 @@ Kind = Literal["phase", "products", "done", "compute", "barrier", "told", "ready
 OF_PRODUCTS: tuple[Kind, ...] = ("phase", "products", "ready")
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """What the warps of a group do between two points at which they wait: the cycles for which it holds them, and
     units. `number`: of the phase that a "phase" waits for; of the group that "products" issue, which hold the units
     later, or of the last one that "done" waits for; of the barrier at which threads have "told" what they did, for which a warp
@@ -290,8 +287,7 @@ class Step:
 
 
 class Text:
-    """An iteration but for its copies, and barriers that only keep the slot, as `width` warps a quarter run it in
-    phase; `counted` are the ops that hold units."""
+    """An iteration but for copies and their barriers, as `width` warps a quarter run it; `counted` ops hold units."""
 
     def __init__(
         self, plan: RingPlan, counted: set[Operation], model: CostModel, width: int
@@ -309,19 +305,20 @@ class Text:
         without = {op for t in plan.transactions for op in (t.expect, *t.copies)} | {*plan.dropped}
         ops = operations(plan.loop.regions[0].blocks[0])
         parted = parted_loop(plan)
-        told = {} if parted is None else {met: n for n, (met, _) in enumerate(parted.ready)}
-        places = {} if parted is None else {place: n for n, (_, place) in enumerate(parted.ready)}
-        self.told = told if parted is None else {**dict.fromkeys(parted.barriers), **told}
-        stages = [0] * len(ops) if plan.stages is None else plan.stages.stages
-        for op, stage in zip(
-            ops if plan.stages is None else plan.stages.order, stages, strict=True
-        ):
+        ready = () if parted is None else parted.ready
+        self.told: dict[Operation, int | None] = dict.fromkeys(parted.barriers if parted else ())
+        self.told.update({met: n for n, (met, _) in enumerate(ready)})
+        places = {place: n for n, (_, place) in enumerate(ready)}
+        self.of_phase = {ISSUE: self.width * self.wait.cycles}
+        order, stages = tuple(ops), (0,) * len(ops)
+        if plan.stages is not None:
+            order, stages = plan.stages.order, plan.stages.stages
+        for op, stage in zip(order, stages, strict=True):
             if stage != self.stage:
                 self._end_computing()
             self.stage = stage
             if op in places:
-                of_phase = {ISSUE: self.width * self.wait.cycles}
-                self._add("ready", places[op], self.wait.latency, of_phase)
+                self._add("ready", places[op], self.wait.latency, self.of_phase)
             if op not in without:
                 self._read(op)
         self._end_computing()
@@ -329,11 +326,10 @@ class Text:
     def _read(self, op: Operation) -> None:
         plan, row, left = self.plan, row_of(op), wait_attribute(op)
         phases = [t.wait for t in plan.transactions]
-        of_phase = {ISSUE: self.width * self.wait.cycles}
         if op in phases:
-            self._add("phase", phases.index(op), self.wait.latency, of_phase)
+            self._add("phase", phases.index(op), self.wait.latency, self.of_phase)
         elif op in self.completed:
-            self._add("done", self.completed[op], self.wait.latency, of_phase)
+            self._add("done", self.completed[op], self.wait.latency, self.of_phase)
         elif left is not None:
             own = products_left(op)
             if own is not None:
@@ -490,34 +486,34 @@ class RingProblem:
         kinds: tuple[Kind, ...] | None = None,
         issued: Sequence[tuple[int, float]] = (),
     ) -> list[tuple[int, float]]:
-        """The order of a group, of steps of these `kinds`; returns its groups of products, or those that others have `issued`, and
-        the cycles until each is over."""
+        """Write the order of a group, of steps of these `kinds`; its products, or those `issued`, and their cycles."""
         products = list(issued)
         order: list[tuple[int, int]] = []
         waits: list[tuple[int, int]] = []
-        for step in self.text.steps:
+        if kinds is None and self.apart and self.by_one:
             # Beside warps that issue products the others do nothing in the loop.
-            alone = self.apart and self.by_one and step.kind not in ("phase", "products")
-            if alone if kinds is None else step.kind not in kinds:
+            kinds = ("phase", "products")
+        for step in self.text.steps:
+            if kinds is not None and step.kind not in kinds:
                 continue
-            units = {
-                unit: c for unit, c in step.uses.items() if unit == ISSUE or step.kind == "compute"
-            }
-            task = self._task(LABELS[step.kind].format(who), {who: step.held, **units})
+            used = step.uses if step.kind == "compute" else {ISSUE: step.uses.get(ISSUE, 0)}
+            task = self._task(LABELS[step.kind].format(who), {who: step.held, **used})
             order.append((task, -step.stage))
-            if step.kind == "phase":
-                self._after(self.arrived[step.number][0], task, self.arrived[step.number][1])
-            elif step.kind == "done":
-                waits.append((task, step.number))
-            elif step.kind == "told":
-                self.told[step.number] = task
-            elif step.kind == "ready":
-                self.ready.append((step.number, task))
-            elif step.kind == "products":
-                cycles = step.uses[TENSOR]
-                made = self._task(f"products of {who}", {TENSOR: cycles})
-                self._after(task, made, 0)
-                products.append((made, cycles + self.by_one * self.arrival.latency))
+            match step.kind:
+                case "phase":
+                    arrived, cycles = self.arrived[step.number]
+                    self._after(arrived, task, cycles)
+                case "done":
+                    waits.append((task, step.number))
+                case "told":
+                    self.told[step.number] = task
+                case "ready":
+                    self.ready.append((step.number, task))
+                case "products":
+                    cycles = step.uses[TENSOR]
+                    made = self._task(f"products of {who}", {TENSOR: cycles})
+                    self._after(task, made, 0)
+                    products.append((made, cycles + self.by_one * self.arrival.latency))
         for task, number in waits if products else ():
             before, number = divmod(number, len(products))
             self._after(

@@ -82,8 +82,7 @@ WORKGROUP = "workgroup"
 
 @dataclass(frozen=True)
 class Capacity:
-    """What there is of a memory, in bytes, beside the `beside` units that are taken anyway; a unit has
-    `unit` bytes."""
+    """What there is of a memory, in bytes, beside the `beside` units of `unit` bytes that are taken anyway."""
 
     memory: str
     most: int
@@ -403,8 +402,7 @@ class KernelSchedule:
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What a kernel gives: cycles between iterations in the steady state, bytes of all versions in
-    workgroup memory and elsewhere, the number of versions, barriers a step."""
+    """What a kernel gives: cycles an iteration, bytes and number of its versions, barriers a step."""
 
     schedule: KernelSchedule
     interval: float
@@ -426,8 +424,7 @@ class TrialResult:
 
 @dataclass
 class Trials:
-    """Tries kernels of one loop. `refusal` is why the one with the fewest stages was refused,
-    None if none was."""
+    """Tries kernels of one loop. `refusal` is why the one with the fewest stages was refused, if any was."""
 
     reading: Reading
     costs: UnitCosts
@@ -439,8 +436,7 @@ class Trials:
     def outcome(
         self, schedule: KernelSchedule, promised: float | None = None
     ) -> TrialResult | None:
-        """What a kernel gives, None if the expander would refuse it; without a `promised` interval
-        that of the time line."""
+        """What a kernel gives, None if the expander refuses it; without a `promised` interval that of the time line."""
         try:
             plan = self.plan(schedule)
         except PipelineError as refusal:

@@ -94,8 +94,7 @@ REGISTERS = "registers"
 
 @dataclass(frozen=True)
 class LiveRange:
-    """Memory of an iteration: the bytes of one version, and its uses (w, x, d): what task w writes is
-    used by task x d iterations later."""
+    """Memory of an iteration: bytes of one version; uses (w, x, d): task x uses what w wrote d iterations before."""
 
     bytes: int
     uses: tuple[tuple[int, int, int], ...]
@@ -665,8 +664,7 @@ class _Placement:
             self._cut(part)
 
     def _circles(self, pairs: Matrix) -> tuple[Matrix, Matrix]:
-        """The tasks of each unit, filled up to rows of one length, and the arcs between any two of a row,
-        which are those of `pairs`."""
+        """The tasks of each unit, in rows of one length, and the arcs of `pairs` between any two of a row."""
         none = self.zero + 1
         arcs = np.full((none + 1, none + 1), FREE, dtype=np.int64)
         one, other = self.source[pairs], self.target[pairs]
