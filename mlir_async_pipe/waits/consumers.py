@@ -164,15 +164,10 @@ def check_depths(analysis: TokenWaits, session: Session) -> None:
             held = -slots.after(item)
             if held > depth:
                 many = "an unknown number of" if held > -UNBOUNDED // 2 else str(held)
-                session.diagnostics.error(
-                    CountError(
-                        f"on some path {many} slots are held at once, but the queue has {depth}",
-                        code="depth-exceeded",
-                        at=item.op,
-                        advice="release a slot with async_pipe.consumer_release before acquiring "
-                        "the next, or raise the depth",
-                    )
-                )
+                why = f"on some path {many} slots are held at once, but the queue has {depth}"
+                advice = "release a slot with async_pipe.consumer_release before acquiring the next, or raise the depth"
+                error = CountError(why, code="depth-exceeded", at=item.op, advice=advice)
+                session.diagnostics.error(error)
 
 
 def _slots(item: Item) -> int:

@@ -137,12 +137,9 @@ def waits_on_tokens(op: Any) -> bool:
 
 def _check_token(kind: Any, op: Any) -> None:
     if type_text(kind) != TOKEN_TYPE:
-        raise CountError(
-            f"'{op.name}' waits on a value of type {kind}, which is no token",
-            code="not-a-token",
-            at=op,
-            advice=f"wait on the {TOKEN_TYPE} that a commit returns",
-        )
+        why = f"'{op.name}' waits on a value of type {kind}, which is no token"
+        advice = f"wait on the {TOKEN_TYPE} that a commit returns"
+        raise CountError(why, code="not-a-token", at=op, advice=advice)
 
 
 Costs = dict[int, int]

@@ -107,25 +107,20 @@ def verify_counts(counted: list[Counted], session: Session) -> None:
         if record.exact is None or given < 0 or given == record.count:
             continue
         path = tuple((step.what, step.place) for step in explain(wait)[1])
-        if given > max(0, record.exact):
-            session.diagnostics.error(
-                CountError(
-                    f"the wait lets {given} groups stay in flight, but on some path only "
-                    f"{max(0, record.exact)} are younger than the one it waits for",
-                    code="unsafe",
-                    at=record.place,
-                    notes=path,
-                    advice=f"write {record.count}",
-                )
-            )
-        elif given < record.count:
-            session.diagnostics.remark(
-                f"{given} groups may stay in flight after this wait, but {record.count} "
-                "would be safe",
-                code="slack",
+        younger = max(0, record.exact)
+        if given > younger:
+            error = CountError(
+                f"the wait lets {given} groups stay in flight, but on some path only {younger} are "
+                "younger than the one it waits for",
+                code="unsafe",
                 at=record.place,
                 notes=path,
+                advice=f"write {record.count}",
             )
+            session.diagnostics.error(error)
+        elif given < record.count:
+            said = f"{given} groups may stay in flight after this wait, but {record.count} would be safe"
+            session.diagnostics.remark(said, code="slack", at=record.place, notes=path)
 
 
 def refuse_negative_counts(waits: list[Item], session: Session) -> None:
@@ -133,11 +128,6 @@ def refuse_negative_counts(waits: list[Item], session: Session) -> None:
     for item in waits:
         given = given_count(item.op)
         if given is not None and given < 0:
-            session.diagnostics.error(
-                CountError(
-                    f"a wait cannot leave {given} groups in flight",
-                    code="negative-count",
-                    at=item.op,
-                    advice="0 waits for all groups",
-                )
-            )
+            why, advice = f"a wait cannot leave {given} groups in flight", "0 waits for all groups"
+            error = CountError(why, code="negative-count", at=item.op, advice=advice)
+            session.diagnostics.error(error)

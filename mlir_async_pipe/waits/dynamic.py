@@ -89,12 +89,9 @@ def switch_on_counters(analysis: TokenWaits, written: Written, session: Session)
     switched = {id(record) for plan in carried for record in plan.switched}
     for record in {id(record): record for record in low}.values():
         if id(record) not in switched:
-            session.diagnostics.remark(
-                "the groups cannot be counted at run time here, so this wait keeps its static "
-                f"count of {record.count}",
-                code="dynamic-unsupported",
-                at=record.place,
-            )
+            keeps = f"so this wait keeps its static count of {record.count}"
+            said = f"the groups cannot be counted at run time here, {keeps}"
+            session.diagnostics.remark(said, code="dynamic-unsupported", at=record.place)
     for plan in carried:
         if plan.switched:
             GroupNumbers(plan).count()
@@ -212,26 +209,19 @@ class _Plan:
         around = takewhile(lambda above: above != self.root.op, ancestors(op))
         return all(above.name in CARRYING_OPS for above in around)
 
-    def _counts(self, op: Operation, queues: list[Queue]) -> bool:
+    def _counts(self, op: Operation) -> bool:
         """Whether an op makes a counter go on."""
-        if op.name in CALL_OPS:
-            return any(self.callees.groups(op, queue) for queue in queues)
-        return any(self.callees.commits(op, queue) for queue in queues)
+        goes_on = self.callees.groups if op.name in CALL_OPS else self.callees.commits
+        return any(goes_on(op, queue) for queue in self.queues)
 
     def skeleton(self) -> Skeleton:
         """What matters to the counters of all queues with a switch."""
-        return Skeleton(
-            self.root.op,
-            lambda op: (
-                (
-                    op in self.cases
-                    or self._counts(op, self.queues)
-                    or any(result in self.tracked for result in op.results)
-                )
-                and self._is_followed(op)
-            ),
-            lambda op: self._counts(op, self.queues),
-        )
+
+        def matters(op: Operation) -> bool:
+            known = op in self.cases or not self.tracked.keys().isdisjoint(op.results)
+            return (known or self._counts(op)) and self._is_followed(op)
+
+        return Skeleton(self.root.op, matters, self._counts)
 
     def event(self, op: Operation) -> CounterEvent:
         """What an op is to the counters."""
@@ -540,12 +530,9 @@ def waits_with_count_operands(waits: list[Item]) -> list[tuple[Item, Value]]:
         if count is None:
             continue
         if tokens_of(item.op):
-            raise CountError(
-                f"'{item.op.name}' has tokens and a count, which would have to agree",
-                code="tokens-and-count",
-                at=item.op,
-                advice="name the groups by tokens, or give a count",
-            )
+            why = f"'{item.op.name}' has tokens and a count, which would have to agree"
+            advice = "name the groups by tokens, or give a count"
+            raise CountError(why, code="tokens-and-count", at=item.op, advice=advice)
         found.append((item, count))
     return found
 
@@ -624,15 +611,9 @@ def switch_over_counts(
     make_wait: Callable[[int, Any], object],
 ) -> None:
     """Before `at`: where `number` is one of `cases`, wait with that count, else with `otherwise`."""
-    switch = create(
-        "scf.index_switch",
-        [number],
-        (),
-        {"cases": ir.DenseI64ArrayAttr.get(list(cases), at.context)},
-        regions=1 + len(cases),
-        ip=before(at),
-        loc=at.location,
-    )
+    given = {"cases": ir.DenseI64ArrayAttr.get(list(cases), at.context)}
+    ip, loc, count = before(at), at.location, 1 + len(cases)
+    switch = create("scf.index_switch", [number], (), given, regions=count, ip=ip, loc=loc)
     # The default region comes first.
     for region, count in zip(switch.regions, [otherwise, *cases], strict=True):
         block = region.blocks.append()

@@ -388,8 +388,8 @@ class Summaries:
             states = self._exactly(item, loop, states, trips)
         results = {
             number: {source: state[slot] for source, state in states.items() if slot in state}
-            for number in item.results
-            for slot in (loop.arguments[number],)
+            for number, slot in loop.arguments.items()
+            if number in item.results
         }
         body = self.passage(item.frames[0], block.line.assumption)
         return Passage(_times(trips or 0, body.cost), results)

@@ -109,21 +109,17 @@ def _attach(
     copies = None if target is None else target.chip.copy_queue
     bare = [op for op in waits if token_form(op, copies) is None]
     for op in bare:
-        session.diagnostics.remark(
-            f"no op with a token stands for groups of {queue.name}"
-            + ("" if target is not None else "; with a chip whose copies use it there may be"),
-            code="no-token-form",
-            at=op,
-        )
+        more = "" if target is not None else "; with a chip whose copies use it there may be"
+        said = f"no op with a token stands for groups of {queue.name}{more}"
+        session.diagnostics.remark(said, code="no-token-form", at=op)
     if bare:
         return
     if not can_carry(function):
         for op in waits:
-            session.diagnostics.remark(
-                "branches of the LLVM dialect hand on no tokens; attach them before it is lowered",
-                code="no-token-form",
-                at=op,
+            said = (
+                "branches of the LLVM dialect hand on no tokens; attach them before it is lowered"
             )
+            session.diagnostics.remark(said, code="no-token-form", at=op)
         return
     depth = min(DEEPEST_HISTORY, 1 + max(_count(op) for op in waits))
     graph = FlowGraph(function, partial(queue_of, target=target))
@@ -140,12 +136,9 @@ def _attach(
             answer = _count(item.op) < min(depth, lengths.before.get(item, NOTHING).most)
             retiring.setdefault(item.node.block, []).append(answer)
             if not answer:
-                session.diagnostics.remark(
-                    "the wait retires no group on every path: fewer than "
-                    f"{_count(item.op) + 1} are known here",
-                    code="no-group",
-                    at=item.op,
-                )
+                fewer = f"fewer than {_count(item.op) + 1} are known here"
+                said = f"the wait retires no group on every path: {fewer}"
+                session.diagnostics.remark(said, code="no-group", at=item.op)
     skeleton = Skeleton(
         function, lambda op: known.changes(op) or _waits_on(op, queue, target), known.changes
     )
@@ -534,12 +527,9 @@ def _keep(module: Any, kept: list[tuple[Operation, AsyncPipeError]], session: Se
     for loop, error in kept:
         if not better:
             raise error
-        session.diagnostics.remark(
-            "the loop is pipelined already and keeps its pipeline; larger counts: "
-            + ", ".join(f"{before} -> {after} ({place})" for place, before, after in better),
-            code="recounted",
-            at=loop,
-        )
+        counts = ", ".join(f"{before} -> {after} ({place})" for place, before, after in better)
+        said = f"the loop is pipelined already and keeps its pipeline; larger counts: {counts}"
+        session.diagnostics.remark(said, code="recounted", at=loop)
         forget(loop)
 
 

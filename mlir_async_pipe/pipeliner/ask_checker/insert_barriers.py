@@ -95,7 +95,9 @@ def run(module: Any, options: BarrierOptions, session: Session) -> None:
             if outer is not None and outer not in guarded:
                 place = outer
             if place is None or place in guarded:
-                raise _divergent(later, earlier)
+                said = f"'{later.name}' needs a barrier before it, but threads may disagree on whether they get there"
+                notes = (("because of what this does in another thread", earlier),)
+                raise HazardError(said, code="divergent-barrier", at=later, notes=notes)
             guarded.add(place)
             session.record(
                 "barriers",
@@ -148,13 +150,3 @@ def _outside_of_loops(op: Operation, earlier: Operation) -> Operation:
             return place
         place = around
     return place
-
-
-def _divergent(later: Operation, earlier: Operation) -> HazardError:
-    return HazardError(
-        f"'{later.name}' needs a barrier before it, but threads may disagree on whether "
-        "they get there",
-        code="divergent-barrier",
-        at=later,
-        notes=(("because of what this does in another thread", earlier),),
-    )

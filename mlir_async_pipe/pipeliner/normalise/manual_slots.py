@@ -173,13 +173,9 @@ def _overwrites(own: list[CoveredRegion], root: Root, arithmetic: Arithmetic) ->
 def _reduce_to_one(root: Root, loop: Operation, session: Session) -> None:
     """Take the slots away. Handles to accesses of the buffer are dead afterwards."""
     slots = ir.MemRefType(root.value.type).shape[0]
-    session.diagnostics.remark(
-        f"the loop counts {slots} slots of a buffer itself; they go, the pipeline makes as "
-        "many as it needs",
-        code="hand-made-slots",
-        at=loop,
-        notes=(("the buffer", root.value),),
-    )
+    said = f"the loop counts {slots} slots of a buffer itself; they go, the pipeline makes as many as it needs"
+    notes = (("the buffer", root.value),)
+    session.diagnostics.remark(said, code="hand-made-slots", at=loop, notes=notes)
     _lose_slot(root.value, loop)
     *body, end = operations(loop.regions[0].blocks[0])
     barriers = [op for op in body if is_barrier(op)]

@@ -68,7 +68,6 @@ from mlir_async_pipe.pipeliner.plan.make_plan import Limits, plan_places
 from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.issue_order import (
-    DEFAULT,
     IssueOptions,
     arrange,
     roots_in,
@@ -174,9 +173,6 @@ def _stores(body: Body) -> set[int]:
     return {s.number for s in body.statements if touches_tiles(s, writes=True)}
 
 
-NO_LIMITS = Limits()
-
-
 @dataclass(frozen=True)
 class Ahead:
     """The statements that run ahead. `why` says why they are no asynchronous copies, "" if
@@ -194,9 +190,9 @@ def decide_by_count(
     stages: int,
     found: LoopAnnotations,
     session: Session,
-    options: IssueOptions = DEFAULT,
-    around: Surroundings | None = None,
-    limits: Limits = NO_LIMITS,
+    options: IssueOptions,
+    around: Surroundings,
+    limits: Limits,
 ) -> Decision | None:
     """The schedule of a loop that carries `num_stages`; None leaves it as it is.
 
@@ -229,13 +225,8 @@ def decide_by_count(
     if len(first) == len(body.statements) > len(needed):
         raise _all_ordered(body, needed)
     if len(first) == len(body.statements):
-        raise InputError(
-            "cannot pipeline: every statement of the loop is needed by its copies, so nothing "
-            "is left to overlap with them",
-            code="no-consumers",
-            at=body.loop,
-            notes=numbering(body),
-        )
+        why = "cannot pipeline: every statement of the loop is needed by its copies, so nothing is left to overlap with them"
+        raise InputError(why, code="no-consumers", at=body.loop, notes=numbering(body))
     copies = set() if ahead.why else numbers
     arranged = arrange(body, first, copies, ahead.pairs, stages, found, options, session)
     stage = arranged.stage | chain_stages(body, first, ahead.pairs, stages)
@@ -246,8 +237,7 @@ def decide_by_count(
     decision = Decision(body, slots, found.wait_at or "iteration")
     if not ahead.why:
         return replace(decision, else_registers=stages if found.stage_through == "auto" else None)
-    if around is not None:
-        decision = with_early_stores(decision, first, found, around, limits)
+    decision = with_early_stores(decision, first, found, around, limits)
     stay = _stores_that_stay(body) if found.stage_through == "auto" else []
     if only_reads(ahead.statements[0], "workgroup"):
         stay += _loads_that_stay(body)
@@ -264,7 +254,8 @@ def through_registers(
         return None
     quiet = Session(target=session.target)
     try:
-        decision = decide_by_count(body, asked.num_stages, asked, quiet, DEFAULT, around, limits)
+        options = IssueOptions()
+        decision = decide_by_count(body, asked.num_stages, asked, quiet, options, around, limits)
     except InputError:
         return None
     reported = quiet.diagnostics.items
@@ -283,12 +274,10 @@ def remark_registers(
     """Tell which form was taken instead of copies, and why; `stay` are ops that do not run ahead, and why not."""
     loads = "the loads of this loop" + (" from workgroup memory" if space == "workgroup" else "")
     stores = ", their stores 1 ahead" if decision.stores_run_ahead else ""
-    session.diagnostics.remark(
-        f"{loads} run {decision.last_stage} iterations ahead, into registers{stores}: {why}",
-        code="through-registers",
-        at=decision.body.loop,
-        notes=(("because of this", at), *(stay or ())),
-    )
+    said = f"{loads} run {decision.last_stage} iterations ahead, into registers{stores}: {why}"
+    notes = (("because of this", at), *(stay or ()))
+    loop = decision.body.loop
+    session.diagnostics.remark(said, code="through-registers", at=loop, notes=notes)
 
 
 def _ahead(body: Body, through: str, session: Session) -> Ahead:
@@ -313,23 +302,21 @@ def _ahead(body: Body, through: str, session: Session) -> Ahead:
     if copies.statements:
         # They run in place, which the lowering says where it finds it.
         return Ahead(copies.statements, pairs=copies.pairs)
-    nothing = {
-        "async": "copies nothing from global to workgroup memory",
-        "registers": "has no statement that only loads"
-        + (" from global memory" if _loads_that_stay(body) else ""),
-        "auto": "copies nothing from global to workgroup memory, and has no statement that only "
-        "loads",
-    }
-    raise InputError(
-        f"cannot pipeline: the loop {nothing[through]}",
-        code="no-copies",
-        at=body.loop,
-        notes=(*_loads_that_stay(body), *numbering(body)),
-        advice=f"take '{names.NUM_STAGES}' off this loop: what it loads, a loop inside loads, which "
-        "has its own"
-        if any(s.op.name == "scf.for" and names.is_requested(s.op) for s in body.statements)
-        else f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'",
+    stay = _loads_that_stay(body)
+    copied, loaded = (
+        "copies nothing from global to workgroup memory",
+        "has no statement that only loads",
     )
+    nothing = {
+        "async": copied,
+        "registers": loaded + " from global memory" * bool(stay),
+        "auto": f"{copied}, and {loaded}",
+    }
+    advice = f"give the schedule yourself with '{names.STAGE}' and '{names.ASYNC_STAGES}'"
+    if any(s.op.name == "scf.for" and names.is_requested(s.op) for s in body.statements):
+        advice = f"take '{names.NUM_STAGES}' off this loop: what it loads, a loop inside loads, which has its own"
+    why, notes = f"cannot pipeline: the loop {nothing[through]}", (*stay, *numbering(body))
+    raise InputError(why, code="no-copies", at=body.loop, notes=notes, advice=advice)
 
 
 def _loads(body: Body, space: str) -> list[Statement]:
@@ -385,17 +372,15 @@ def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
         if flag_order(op) != UNORDERED
     )
     opaque = opaque_of(ordering)
-    why = f"'{ordering.name}' may order any memory: {opaque.why}" if opaque else ""
-    notes = [(why, ordering)] if why else []
+    notes = [(f"nothing moves above an acquire or below a release: {ORDER_ADVICE}", body.loop)]
+    if opaque:
+        notes.insert(0, (f"'{ordering.name}' may order any memory: {opaque.why}", ordering))
     return PipelineError(
         f"cannot pipeline: '{ordering.name}' orders memory for other threads, so that the copies of "
         "the next iteration cannot be issued before this one is over",
         code="memory-order",
         at=ordering,
-        notes=(
-            *notes,
-            (f"nothing moves above an acquire or below a release: {ORDER_ADVICE}", body.loop),
-        ),
+        notes=tuple(notes),
     )
 
 
@@ -518,10 +503,7 @@ def stages_in_budget(
     fitting = stages if not each else min(stages, (budget - carried) // each + 1)
     taken = max(fitting, FEWEST)
     if taken < stages:
-        session.diagnostics.remark(
-            f"{taken} stages instead of {stages}: each iteration ahead takes {each} registers of a "
-            f"thread, the loop carries {carried}, and {chip.name} has {budget}",
-            code="stages-reduced",
-            at=loop,
-        )
+        why = f"each iteration ahead takes {each} registers of a thread, the loop carries {carried}"
+        said = f"{taken} stages instead of {stages}: {why}, and {chip.name} has {budget}"
+        session.diagnostics.remark(said, code="stages-reduced", at=loop)
     return taken

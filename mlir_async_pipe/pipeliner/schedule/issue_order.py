@@ -88,9 +88,6 @@ class IssueOptions:
     target: Target | None = None
 
 
-DEFAULT = IssueOptions()
-
-
 def with_products(body: Body) -> Body:
     """The body, in which products are statements: what is issued between two of them."""
     return read_body(body.loop, {*(s.op for s in body.statements), *filter(is_product, body.pure)})

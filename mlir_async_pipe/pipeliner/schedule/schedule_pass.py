@@ -80,12 +80,9 @@ def decide(
     found = read_loop(loop)
     body = read_body(loop)
     if found.in_flight is not None and not has_transactions(loop):
-        raise InputError(
-            f"'{names.IN_FLIGHT}' stands on a loop without tensor copies",
-            code="bad-annotation",
-            at=loop,
-            advice="it says how many iterations' products run beside tensor copies; take it away",
-        )
+        why = f"'{names.IN_FLIGHT}' stands on a loop without tensor copies"
+        advice = "it says how many iterations' products run beside tensor copies; take it away"
+        raise InputError(why, code="bad-annotation", at=loop, advice=advice)
     if not found.in_loop_form and names.in_op_form(loop):
         check_op_form(body)
         return None
@@ -99,12 +96,9 @@ def decide(
             )
     if names.in_op_form(loop):
         staged = [s.op for s in body.statements if names.STAGE in s.op.attributes]
-        raise InputError(
-            "the loop and its ops both carry stages",
-            code="conflicting-annotations",
-            at=loop,
-            notes=tuple((f"'{names.STAGE}' here", op) for op in staged[:1]),
-        )
+        why = "the loop and its ops both carry stages"
+        notes = tuple((f"'{names.STAGE}' here", op) for op in staged[:1])
+        raise InputError(why, code="conflicting-annotations", at=loop, notes=notes)
     if not found.in_loop_form:
         return _decide_by_search(body, options, session, around, units=False)
     if found.schedule is not None:
@@ -127,12 +121,9 @@ def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> De
     _check_length(names.ORDER, order, body)
     for number, stage in enumerate(found.stage):
         if stage < 0:
-            raise InputError(
-                f"'{names.STAGE}' of statement {number} is {stage}, expected 0 or more",
-                code="negative-stage",
-                at=loop,
-                notes=((f"statement {number}", body.statements[number].op),),
-            )
+            why = f"'{names.STAGE}' of statement {number} is {stage}, expected 0 or more"
+            notes = ((f"statement {number}", body.statements[number].op),)
+            raise InputError(why, code="negative-stage", at=loop, notes=notes)
     if sorted(order) != list(range(count)):
         why = f"'{names.ORDER}' is {list(order)}, expected a permutation of 0..{count - 1}"
         raise InputError(why, code="order-not-permutation", at=loop)
@@ -142,12 +133,9 @@ def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> De
             why = f"'{names.ASYNC_STAGES}' holds {stage} more than once"
             raise InputError(why, code="async-stage-repeated", at=loop)
         if stage not in found.stage:
-            raise InputError(
-                f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage",
-                code="async-stage-unknown",
-                at=loop,
-                advice=f"the stages are {sorted(set(found.stage))}",
-            )
+            why = f"'{names.ASYNC_STAGES}' holds {stage}, but no statement is in that stage"
+            advice = f"the stages are {sorted(set(found.stage))}"
+            raise InputError(why, code="async-stage-unknown", at=loop, advice=advice)
     slots = tuple(
         SchedulePlace(stage, place, stage in asynchronous)
         for stage, place in zip(found.stage, order, strict=True)
@@ -157,13 +145,9 @@ def _decide_by_arrays(loop: Operation, body: Body, found: LoopAnnotations) -> De
 
 def _check_length(name: str, values: tuple[int, ...], body: Body) -> None:
     if len(values) != len(body.statements):
-        raise InputError(
-            f"'{name}' has {len(values)} entries, but the loop has "
-            f"{len(body.statements)} statements",
-            code="annotation-length",
-            at=body.loop,
-            notes=numbering(body),
-        )
+        count = len(body.statements)
+        why = f"'{name}' has {len(values)} entries, but the loop has {count} statements"
+        raise InputError(why, code="annotation-length", at=body.loop, notes=numbering(body))
 
 
 def _decide_by_search(

@@ -52,12 +52,8 @@ def run(module: Any, options: passes.NoOptions, session: Session) -> None:
     _refuse_late_uses(cells)
     for cell in cells:
         if not _can_be_carried(cell):
-            session.diagnostics.remark(
-                "the number of a slot stays in memory: it is used in a region that can be handed "
-                "nothing more",
-                code="cursor-in-memory",
-                at=cell,
-            )
+            said = "the number of a slot stays in memory: it is used in a region that can be handed nothing more"
+            session.diagnostics.remark(said, code="cursor-in-memory", at=cell)
     # By blocks, which stay where loops are made anew, and by what they hold.
     alike: dict[tuple[Block, str], list[Operation]] = {}
     for cell in filter(_can_be_carried, cells):
@@ -80,13 +76,10 @@ def _refuse_late_uses(cells: list[Operation]) -> None:
             for user in users(view.results[0]):
                 here = next((op for op in (user, *ancestors(user)) if op in place), end)
                 if place[here] > place[end]:
-                    raise UsageError(
-                        "a slot is used after it was given away, when it may hold another tile",
-                        code="slot-closed",
-                        at=user,
-                        notes=(("the slot was taken here", view), ("and given away here", end)),
-                        advice="end its 'with' later",
-                    )
+                    why = "a slot is used after it was given away, when it may hold another tile"
+                    notes = (("the slot was taken here", view), ("and given away here", end))
+                    advice = "end its 'with' later"
+                    raise UsageError(why, code="slot-closed", at=user, notes=notes, advice=advice)
 
 
 # Who takes a slot, and who gives it away: a producer acquires and commits it, a consumer waits and releases it.
