@@ -54,13 +54,13 @@ _NORMALISING = {
     "async-pipe-normalise-guards": "guarded_stores",
     "async-pipe-normalise-nests": "sink_annotations",
     "async-pipe-normalise-mbarriers": "raise_mbarriers",
-    "async-pipe-normalise-addresses": "sink_addresses",
+    "async-pipe-normalise-addresses": "own_buffers",
     "async-pipe-normalise-predicates": "raise_mbarriers",
     "async-pipe-normalise-buffers": "own_buffers",
     "async-pipe-normalise-swizzle": "swizzle_tiles",
     "async-pipe-normalise-alignment": "aligned_versions",
     "async-pipe-normalise-loads": "guarded_stores",
-    "async-pipe-normalise-slots": "manual_slots",
+    "async-pipe-normalise-slots": "own_buffers",
 }
 NORMALISING = tuple(_NORMALISING)
 # From annotated loops to pipelines with tokens.

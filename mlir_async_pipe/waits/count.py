@@ -24,7 +24,7 @@ from mlir_async_pipe.chips.target import Target
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions
 from mlir_async_pipe.facts.flow.flow_graph import FlowGraph, Frame, Item
 from mlir_async_pipe.session.diagnostics import CountError
-from mlir_async_pipe.vocabulary import queue_of, row_of
+from mlir_async_pipe.vocabulary import Queue, WaitRule, queue_of, row_of
 from mlir_async_pipe.vocabulary.async_ops import NUMBER_TYPE, TOKEN_TYPE, tokens_of
 from mlir_async_pipe.waits import token_values
 from mlir_async_pipe.waits.correlation import MOST_CONDITIONS, Correlations, Key, batches
@@ -302,3 +302,17 @@ class Solution:
             if cost is not None:
                 inside[argument] = cost + holds
         return [(first, state), (second, {**inside, FRESH: 0})]
+
+
+def wait_rule(op: Any) -> WaitRule:
+    rule = row_of(op).wait
+    assert rule is not None
+    return rule
+
+
+def largest_count(queue: Queue | None, rule: WaitRule) -> int:
+    """The largest N that the wait can express: what its queue tracks, what its bits hold."""
+    representable = (1 << (rule.count_bits - 1)) - 1
+    if queue is None or queue.largest_count is None:
+        return representable
+    return min(representable, queue.largest_count)

@@ -59,12 +59,11 @@ from mlir_async_pipe.vocabulary.async_ops import COUNT_FORMS, count_operand, tok
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CARRYING_OPS, CAST_OPS, SELECT_OPS
 from mlir_async_pipe.waits.consumers import balance
 from mlir_async_pipe.waits.correlation import sources_of
-from mlir_async_pipe.waits.count import TokenWaits
+from mlir_async_pipe.waits.count import TokenWaits, largest_count, wait_rule
 from mlir_async_pipe.waits.minplus import FOREVER
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
 from mlir_async_pipe.waits.token_values import Def
 from mlir_async_pipe.waits.witness_paths import WaitRecord
-from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 CONDITIONAL = ("conditional-commit", "zero-trip-loop", "first-iterations", "correlation-limit")
 

@@ -51,10 +51,9 @@ from mlir_async_pipe.vocabulary import Access, Queue, accesses, given_count, que
 from mlir_async_pipe.vocabulary.async_ops import count_operand, queue_number
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 from mlir_async_pipe.waits.consumers import takes_next
-from mlir_async_pipe.waits.count import TokenWaits, waits_on_tokens
+from mlir_async_pipe.waits.count import TokenWaits, largest_count, wait_rule, waits_on_tokens
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.ssa.carry import Skeleton
-from mlir_async_pipe.waits.write_counts import largest_count, wait_rule
 
 
 @dataclass(frozen=True)

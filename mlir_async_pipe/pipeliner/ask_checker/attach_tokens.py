@@ -58,8 +58,8 @@ from mlir_async_pipe.vocabulary.async_ops import (
 )
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.products import PRODUCTS_LEFT, products_left
+from mlir_async_pipe.waits.count import wait_rule
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables, can_carry
-from mlir_async_pipe.waits.write_counts import wait_rule
 
 DEEPEST_HISTORY = 64
 

@@ -57,7 +57,7 @@ from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import (
     VersionedBuffer,
     show_slot,
 )
-from mlir_async_pipe.pipeliner.normalise.sink_addresses import sink_addresses_of
+from mlir_async_pipe.pipeliner.normalise.own_buffers import sink_addresses_of
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     StorePlan,

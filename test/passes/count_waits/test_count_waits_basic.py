@@ -1,6 +1,6 @@
 """Counts of every form of control flow, each with the number worked out by hand.
 
-Covers: waits/count_pass.py, waits/count.py, waits/write_counts.py, waits/token_values.py,
+Covers: waits/count_pass.py, waits/count.py, waits/token_values.py,
 facts/flow/flow_graph.py, facts/flow/conditions.py, vocabulary/rows.py
 """
 

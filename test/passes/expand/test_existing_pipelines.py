@@ -3,7 +3,7 @@
 Every result runs on the machine against NumPy with copies that arrive as late as the waits
 allow, is proven by the checker, and its PTX goes through ptxas.
 
-Covers: pipeliner/ask_checker/attach_tokens.py, pipeliner/dependence/surroundings.py, pipeliner/normalise/manual_slots.py
+Covers: pipeliner/ask_checker/attach_tokens.py, pipeliner/dependence/surroundings.py, pipeliner/normalise/own_buffers.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 front ends write around the same copies. Forms that cannot run ahead are refused with their reason.
 
 Covers: machine/dialects/nvvm.py, machine/dialects/memref.py,
-pipeliner/normalise/raise_mbarriers.py, pipeliner/normalise/sink_addresses.py,
+pipeliner/normalise/raise_mbarriers.py, pipeliner/normalise/own_buffers.py,
 facts/loops/transactions.py, pipeliner/expand/write/versioned_buffers.py,
 facts/values/memory_roots.py
 """

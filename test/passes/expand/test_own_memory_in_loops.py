@@ -2,7 +2,7 @@
 place for slots unless it is a memref.
 
 Covers: pipeliner/dependence/memory_dependences.py, pipeliner/plan/barrier_pairs.py,
-pipeliner/normalise/manual_slots.py, facts/values/memory_roots.py
+pipeliner/normalise/own_buffers.py, facts/values/memory_roots.py
 """
 
 from __future__ import annotations

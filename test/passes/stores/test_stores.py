@@ -1,7 +1,7 @@
 """Tensor stores stay in flight on q + 1 slots of their tiles: in a loop, after one in a persistent
 loop, by the warps that compute, in every form of waiting; each part that is changed is found.
 
-Covers: pipeliner/expand/stores_pass.py, pipeliner/plan/tensor_tiles.py, pipeliner/dependence/privatise.py, pipeliner/expand/write/carried_ring.py, pipeliner/normalise/sink_addresses.py
+Covers: pipeliner/expand/stores_pass.py, pipeliner/plan/tensor_tiles.py, pipeliner/dependence/privatise.py, pipeliner/expand/write/carried_ring.py, pipeliner/normalise/own_buffers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records are plain data: with witnesses where the session wants them, and without else.
 
-Covers: waits/write_counts.py, facts/flow/flow_graph.py
+Covers: waits/count_pass.py, facts/flow/flow_graph.py
 """
 
 import gc
