@@ -126,15 +126,12 @@ class _QueueUse:
 
     def record(self, item: Item, paths: Paths) -> WaitRecord:
         """The count of one wait that paths reach."""
-        least = self.heads.after(item)
+        least, steps = self.heads.after(item), paths.to(item)
         if least < 0:
-            return _record(item, least, "consumer-ahead", paths.to(item))
-        steps = paths.to(item)
-        if self._younger is None:
-            return _record(item, least, "exact", steps)
-        domain = self._younger.domain
-        assert isinstance(domain, YoungerGroups)
-        count = max(least, domain.after_take(self._younger.after(item)))
+            return _record(item, least, "consumer-ahead", steps)
+        count = least
+        if self._younger is not None:
+            count = max(least, after_take(self._younger.after(item)))
         if count > least:
             what = "groups of other queues are younger than the one that is taken"
             steps += (WitnessStep(what, Place.of(item.op), count - least),)
@@ -263,10 +260,11 @@ class YoungerGroups(Semiring[Worth]):
         """The least of both, for each number that is held."""
         return Worth(least([first.passing, second.passing]), least([first.younger, second.younger]))
 
-    def after_take(self, worth: Worth) -> int:
-        """The groups that are younger than the one just taken; -1 if there may be none to take."""
-        held = {held for held, _ in (*worth.passing, *worth.younger)}
-        return min(-1 if h < 0 else worth.younger.get((h, h), -1) for h in held)
+
+def after_take(worth: Worth) -> int:
+    """The groups that are younger than the one just taken; -1 if there may be none to take."""
+    held = {held for held, _ in (*worth.passing, *worth.younger)}
+    return min(-1 if h < 0 else worth.younger.get((h, h), -1) for h in held)
 
 
 def _least(known: dict[Key, int], key: Key, groups: int) -> None:

@@ -297,6 +297,16 @@ def needed_values(used: Iterable[Value], inside: Collection[Operation]) -> set[V
     return reached(used, made_of)
 
 
+def made_from(values: Iterable[Value], ops: Iterable[Operation]) -> list[Operation]:
+    """Those of some ops, in their order, that use `values`, or what such ops give."""
+    known, found = set(values), []
+    for op in ops:
+        if not known.isdisjoint(captured(op)):
+            known.update(op.results)
+            found.append(op)
+    return found
+
+
 def _carried(value: Value) -> tuple[Operation | None, int]:
     """The loop that carries a value, and its number there."""
     if is_block_argument(value):

@@ -452,9 +452,8 @@ def _largest(
 def _wrong(root: Any, target: Target | None) -> Diagnostic | None:
     """The first thing that keeps the checker from proving every access, None if it does."""
     session = Session(target=target)
-    found = passes.find("async-pipe-check")
     try:
-        found.run(root, found.options(), session)
+        passes.run_one("async-pipe-check", root, session)
     except AsyncPipeError as error:
         return error.diagnostic
     report = session.report()
@@ -551,8 +550,7 @@ def _gain_of_tokens(
     """The token waits of `functions` that get a larger count than they have: place, count before and after."""
     places = {str(Place.of(op)) for op in walk(module) if function_name(op) in functions}
     counted = Session(target=session.target, witnesses=False)
-    counting = passes.find("async-pipe-count-waits")
-    counting.run(module.operation.clone(ip=False), counting.options(), counted)
+    passes.run_one("async-pipe-count-waits", module.operation.clone(ip=False), counted)
     return [
         (str(record.place), record.given or 0, record.count)
         for record in counted.report().of("waits")

@@ -36,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops import annotations as names
-from mlir_async_pipe.facts.loops.statements import needed_values
+from mlir_async_pipe.facts.loops.statements import made_from, needed_values
 from mlir_async_pipe.facts.loops.transactions import only_computes, operand_number
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -205,12 +205,8 @@ def _thread_values(
                 code="roles-values",
                 advice="compute it from gpu.thread_id by arithmetic",
             )
-    of_ids, differing = [], set(ids)
-    for op in operations(moved[0].block):
-        if op in seen and not differing.isdisjoint(captured(op)):
-            of_ids.append(op)
-            differing.update(op.results)
-    return tuple(ids), tuple(of_ids)
+    among = filter(seen.__contains__, operations(moved[0].block))
+    return tuple(ids), tuple(made_from(ids, among))
 
 
 def is_free(op: Operation) -> bool:

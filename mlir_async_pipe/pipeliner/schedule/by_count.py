@@ -12,9 +12,6 @@ makes of it: values travel S - 1 iterations, or S - 2 and then through a buffer,
 and one without these its loads of fragments from workgroup memory. `async_pipe.stage_through` asks
 for one of the forms.
 
-A `Decision` is what a schedule decided for one loop; `write` writes its op form: stage, order and async
-on each statement.
-
 Where loads run ahead into registers, the stores of what they loaded run an iteration ahead too.
 
     load i + 2; store i; barrier; read i         S = 3, all but the loads in stage 2
@@ -35,7 +32,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, captured, set_integer, walk
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, set_integer, walk
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import LoopAnnotations, Roles
@@ -44,6 +41,7 @@ from mlir_async_pipe.facts.loops.statements import (
     Copies,
     Statement,
     copies_of,
+    made_from,
     numbering,
     only_reads,
     read_body,
@@ -337,14 +335,8 @@ def _with_users(body: Body, ahead: Ahead) -> Body:
     addresses: set[Value] = set()
     for number in first:
         value_producers(body.statements[number].op, {}, addresses)
-    loaded = {result for s in ahead.statements for result in s.op.results}
-    waiting: list[Operation] = []
-    for op in body.pure:
-        if not loaded.isdisjoint(captured(op)):
-            loaded.update(op.results)
-            if not addresses.intersection(op.results):
-                waiting.append(op)
-    return read_body(body.loop, waiting)
+    users = made_from((result for s in ahead.statements for result in s.op.results), body.pure)
+    return read_body(body.loop, [op for op in users if addresses.isdisjoint(op.results)])
 
 
 def _with_what_orders(body: Body, first: set[int]) -> set[int]:

@@ -146,8 +146,7 @@ def _not_tried(module: Operation) -> list[tuple[Operation, str]]:
     in_blocks = [loop for function in functions(module) for loop in _loops_of_blocks(function)]
     if in_blocks:
         trial = Session()
-        raising = passes.find("async-pipe-raise-loops")
-        raising.run(module.clone(ip=False).operation, raising.options(), trial)
+        passes.run_one("async-pipe-raise-loops", module.clone(ip=False).operation, trial)
         report = trial.report()
         raised = {entry.place for entry in report.of("raised")}
     for last, body in in_blocks:

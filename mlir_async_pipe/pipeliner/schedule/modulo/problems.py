@@ -42,7 +42,7 @@ from mlir_async_pipe.facts.costs.cost_model import ISSUE, TENSOR, CostModel, kin
 from mlir_async_pipe.facts.flow.algorithms import reached, walked
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
-from mlir_async_pipe.facts.loops.statements import Body, is_synchronisation, read_body
+from mlir_async_pipe.facts.loops.statements import Body, is_synchronisation, made_from, read_body
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
 from mlir_async_pipe.pipeliner.plan.units import is_async
@@ -740,18 +740,8 @@ def gantt(
 def computing(body: Body, model: CostModel) -> list[Operation]:
     """Pure ops that hold a unit for what is loaded, or carried in an iter_arg that is no index: all
     others are addresses and names of registers, and go with their users."""
-    known: set[Value] = {
-        value
-        for value in list(body.block.arguments)[1:]
-        if not isinstance(value.type, (ir.IndexType, ir.IntegerType))
-    }
-    statements = {s.op for s in body.statements}
-    found = []
-    for op in body.ops:
-        if op in statements:
-            known.update(op.results)
-        elif op in body.pure and not known.isdisjoint(captured(op)):
-            known.update(op.results)
-            if model.unit_of(op.name, kind_of_op(op)).cycles:
-                found.append(op)
-    return found
+    numbers = (ir.IndexType, ir.IntegerType)
+    carried = [v for v in list(body.block.arguments)[1:] if not isinstance(v.type, numbers)]
+    loaded = [result for s in body.statements for result in s.op.results]
+    used = made_from([*carried, *loaded], body.pure)
+    return [op for op in used if model.unit_of(op.name, kind_of_op(op)).cycles]

@@ -39,6 +39,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from mlir_async_pipe.facts.flow.algorithms import components
+
 # The problem -------------------------------------------------------------------------------------
 #
 # A loop as a modulo scheduling problem: numbers only, no IR.
@@ -569,24 +571,22 @@ def _moved_apart(problem: ModuloProblem, begins: Sequence[int], interval: int) -
             lacks = moved[p.source] + p.delay - p.distance * interval - moved[p.target]
             if lacks > 0:
                 changed = True
-                steps = -(-lacks // interval) * interval
-                moved = [
-                    begin + steps * (part[n] == part[p.target]) for n, begin in enumerate(moved)
-                ]
+                steps, own = -(-lacks // interval) * interval, part[p.target]
+                moved = [t + steps * (one == own) for t, one in zip(moved, part, strict=True)]
     first = min(moved) // interval * interval
     return tuple(begin - first for begin in moved)
 
 
 def recurrences(problem: ModuloProblem) -> list[int]:
-    """For each task the number of its strongly connected component."""
-    count = len(problem.tasks)
-    reach = np.eye(count, dtype=bool)
+    """For each task the first one of its strongly connected component."""
+    after: dict[int, list[int]] = {n: [] for n in range(len(problem.tasks))}
     for p in problem.precedences:
-        reach[p.source, p.target] = True
-    for middle in range(count):
-        reach |= np.outer(reach[:, middle], reach[middle])
-    both = reach & reach.T
-    return [int(np.argmax(both[n])) for n in range(count)]
+        after[p.source].append(p.target)
+    first: dict[int, int] = {}
+    return [
+        first.setdefault(head, n)
+        for n, head in sorted(components(after, after.__getitem__).items())
+    ]
 
 
 class _Placement:
