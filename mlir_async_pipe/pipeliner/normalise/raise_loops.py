@@ -80,9 +80,9 @@ from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, SELECT_OPS
 #
 # How often a loop of blocks runs, and which of its values are sums of that.
 #
-#     ^h(%n, %i): %more = cmpi sgt, %n, 0          CountDown(%n): max(%n, 0) times
+#     ^h(%n, %i): %more = cmpi sgt, %n, 0          %n down to 0: max(%n, 0) times
 #         … cf.br ^h(subi %n, 1, addi %i, %s)      %i: start + k * %s in iteration k
-#     ^h(%i): %more = cmpi slt, %i, %end           CountUp(%i, %end, 4)
+#     ^h(%i): %more = cmpi slt, %i, %end           %i up to %end in steps of 4
 #         … cf.br ^h(addi %i, 4)
 #
 # Front ends ask for the next element before they know whether there is one, and keep the old state
@@ -246,26 +246,13 @@ _LESS_BY_ONE = {("arith.subi", 1), ("arith.addi", -1)}
 
 
 @dataclass(frozen=True)
-class CountDown:
-    """Argument number `left` counts the iterations that are left; none where it is not above 0."""
-
-    left: int
-
-
-@dataclass(frozen=True)
-class CountUp:
-    """Argument number `index` grows by `step` while it is below `end`."""
+class CountedLoop:
+    """Argument number `index` grows by `step` while it is below `end`, or (None) counts the iterations that are left
+    down to 0. `sums` are the arguments that grow by the same in every iteration, with what they grow by."""
 
     index: int
-    end: Value
+    end: Value | None
     step: int
-
-
-@dataclass(frozen=True)
-class CountedLoop:
-    """`sums` are the arguments that grow by the same in every iteration, with what they grow by."""
-
-    by: CountDown | CountUp
     sums: dict[int, Value]
 
 
@@ -275,13 +262,13 @@ def count(loop: BranchLoop) -> CountedLoop:
     sums = {number: step for number, step in steps.items() if step is not None}
     for left, predicate, right in _tests(loop):
         number = _argument(loop.header, left)
-        if number is None or number not in steps:
+        if number is None:
             continue
         if predicate == "sgt" and constant_value(right) == 0 and _falls_by_one(loop, number):
-            return CountedLoop(CountDown(number), sums)
+            return CountedLoop(number, None, -1, sums)
         by = constant_value(sums[number]) if number in sums else None
         if predicate == "slt" and by is not None and by > 0 and is_outside(loop, right):
-            return CountedLoop(CountUp(number, right, by), sums)
+            return CountedLoop(number, right, by, sums)
     message = "how often it runs is not counted up to an end or down to 0"
     raise refusal(message, loop.test, code="loop-not-counted")
 
@@ -539,15 +526,13 @@ def _bounds(
 ) -> tuple[tuple[Value, Value, Value], frozenset[int]]:
     """Lower and upper bound and step of the `scf.for`, and which sums are computed from its counter."""
     loc = loop.test.location
-    if not isinstance(counted.by, CountDown):
-        number = counted.by.index
-        step = constant(counted.by.step, starts[number].type, ip, loc)
-        end = made.get(counted.by.end, counted.by.end)
-        return (starts[number], end, step), frozenset({number})
-    left = starts[counted.by.left]
-    same = {n for n in counted.sums if starts[n].type == left.type} | {counted.by.left}
-    zero, one = (constant(number, left.type, ip, loc) for number in (0, 1))
-    return (zero, left, one), frozenset(same)
+    own = starts[counted.index]
+    if counted.end is not None:
+        step, (end,) = constant(counted.step, own.type, ip, loc), _mapped([counted.end], made)
+        return (own, end, step), frozenset({counted.index})
+    same = {n for n in counted.sums if starts[n].type == own.type} | {counted.index}
+    zero, one = (constant(number, own.type, ip, loc) for number in (0, 1))
+    return (zero, own, one), frozenset(same)
 
 
 def _in_iteration(
@@ -560,15 +545,15 @@ def _in_iteration(
     loc: Any,
 ) -> Value:
     """The value of a sum in the iteration that `index` numbers."""
-    if not isinstance(counted.by, CountDown):
+    if counted.end is not None:
         return index
 
     write, start = IntegerWriter(ip, loc), starts[number]
-    if number == counted.by.left:
+    if number == counted.index:
         return write.subtract(start, index)
     step = made.get(counted.sums[number], counted.sums[number])
     value = write.add(start, write.multiply(index, step))
-    if _stays_below_an_end(starts[counted.by.left], start, step):
+    if _stays_below_an_end(starts[counted.index], start, step):
         for op in write.made:
             if is_sum_or_product(op.name):
                 set_no_wrap(op)
