@@ -204,11 +204,8 @@ def covered_by_next(analysis: TokenWaits, gone: list[Item]) -> list[Item]:
     dropped = set(gone)
     found: list[Item] = []
     for node in analysis.graph.nodes.values():
-        waits = [
-            item
-            for item in node.items
-            if item.kind == "wait" and item not in dropped and not takes_next(item)
-        ]
+        kept = (item for item in node.items if item.kind == "wait" and item not in dropped)
+        waits = [item for item in kept if not takes_next(item)]
         for item, following in pairwise(waits):
             # Positions number all ops: nothing at all stands between the two.
             if _covers(following, item) and following.position == item.position + 1:

@@ -243,7 +243,9 @@ class Summaries:
                 waits.append((event, number))
             else:
                 at = passage.at
-                passage.reads[event] = {value: at(value, number) for value in self._read_by(event)}
+                # What an op with frames, or a call, reads where it stands.
+                read = {*event.operands.values()}.union(*(f.captured for f in event.frames))
+                passage.reads[event] = {value: at(value, number) for value in read}
                 through = self._through(event, passage)
                 cost += int(through.cost)
                 if cost >= FOREVER:
@@ -281,13 +283,6 @@ class Summaries:
             )
             for side in sides
         )
-
-    def _read_by(self, item: Item) -> set[int]:
-        """The token values that an op with frames, or a call, reads where it stands."""
-        read = set(item.operands.values())
-        for frame in item.frames:
-            read |= frame.captured
-        return read
 
     # -- one op with frames, or a call -------------------------------------------------
 
@@ -565,13 +560,9 @@ class Summaries:
             block = self.block(node, choices[0])
             return Passage(block.cost, {n: block.end(value) for n, value in node.leaving.items()})
         passages = [self.block(node, choice) for choice in choices]
-        return Passage(
-            min(passage.cost for passage in passages),
-            {
-                number: least(passage.end(value) for passage in passages)
-                for number, value in node.leaving.items()
-            },
-        )
+        leaving = node.leaving.items()
+        ends = {n: least(passage.end(value) for passage in passages) for n, value in leaving}
+        return Passage(min(passage.cost for passage in passages), ends)
 
     # -- what a path passes in a block ---------------------------------------------------
 
@@ -796,12 +787,11 @@ class BlockGraph:
     def cost(self) -> int:
         """The least number of groups on paths through the frame."""
         cost_of = self.search({PASSING: 0})
-        costs = [
-            cost_of[self.states[place][PASSING]]
-            + self.summaries.block(place[0], self.under(place)).cost
-            for place in self._exits
-            if self.states[place].get(PASSING) in cost_of
-        ]
+        ends = (place for place in self._exits if self.states[place].get(PASSING) in cost_of)
+        block = self.summaries.block
+        costs = (
+            cost_of[self.states[end][PASSING]] + block(end[0], self.under(end)).cost for end in ends
+        )
         return min(costs, default=FOREVER)
 
 

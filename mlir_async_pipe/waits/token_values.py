@@ -193,17 +193,13 @@ class TokenValues:
     def _follow_into(self, item: Item, place: int, number: int) -> None:
         """What comes to a place of an op comes from before it and from the ends of regions."""
         for source in sources(item.row, place, len(item.frames)):
-            if source == OUT:
-                self._follow_operand(item, number)
-            else:
+            if source != OUT:
                 self._follow_leaving(item.frames[source], number)
-
-    def _follow_operand(self, item: Item, carried: int) -> None:
-        if carried not in item.operands:
-            loop = self._loop(item)
-            assert item.node is not None
-            operand = loop.operands[loop.first_operand + carried]
-            item.operands[carried] = self.use(operand, item.node)
+            elif number not in item.operands:
+                loop = self._loop(item)
+                assert item.node is not None
+                operand = loop.operands[loop.first_operand + number]
+                item.operands[number] = self.use(operand, item.node)
 
     def _loop(self, item: Item) -> _LoopHandles:
         if item not in self._loops:

@@ -63,11 +63,8 @@ OF_A_LOOP = ("lowerBoundMap", "upperBoundMap", "step", "operandSegmentSizes")
 
 def write_affine_loops(module: Any) -> None:
     """Rewrite the annotated loops of a module, and the accesses in their functions."""
-    asked = [
-        op
-        for op in walk_named(module, LOOPS.__contains__)
-        if NUM_STAGES in op.attributes and _can_be_written(op)
-    ]
+    loops = walk_named(module, LOOPS.__contains__)
+    asked = [op for op in loops if NUM_STAGES in op.attributes and _can_be_written(op)]
     inside = {op: None for loop in asked for op in walk(loop) if op.name == "affine.for"}
     for function in dict.fromkeys(enclosing(loop, FUNCTION_OPS) or loop for loop in asked):
         for op in walk_named(function, ACCESSES.__contains__):

@@ -409,14 +409,9 @@ MOST_SLOTS = 16
 
 def _may_have_slots(body: Body) -> bool:
     """Whether some buffer of the loop has a leading dimension that may be one of slots."""
-    written = {
-        access.memory
-        for statement in body.statements
-        for op in walk(statement.op)
-        if any(rule.kind != "read" for rule in row_of(op).accesses)
-        for access in accesses(op)
-        if access.writes
-    }
+    ops = (op for statement in body.statements for op in walk(statement.op))
+    writing = (op for op in ops if any(rule.kind != "read" for rule in row_of(op).accesses))
+    written = {access.memory for op in writing for access in accesses(op) if access.writes}
     return any(_shape_has_slots(root) for root in map(root_of, written) if _is_ours(root))
 
 

@@ -155,11 +155,8 @@ class BranchGraph:
         number = {block: place for place, block in enumerate(self.blocks)}
         end = len(self.blocks)
         after = {number[b]: [number[t] for t in targets[b]] or [end] for b in self.blocks}
-        self.join = {
-            self.blocks[place]: self.blocks[nearest]
-            for place, nearest in post_dominators(after, end).items()
-            if nearest != end
-        }
+        nearest = post_dominators(after, end)
+        self.join = {self.blocks[b]: self.blocks[t] for b, t in nearest.items() if t != end}
 
 
 def _edges(last: Operation, own: dict[Block, Block]) -> list[BlockEdge]:
@@ -402,13 +399,8 @@ def _raise_all(function: Operation, session: Session) -> bool:
 
 def _handed_at_first(graph: BranchGraph, header: Block) -> tuple[Value, ...]:
     """What a loop is given by the one path that enters it; its own arguments if there are more."""
-    edges = [
-        edge
-        for block in graph.before[header]
-        if block not in graph.loops[header]
-        for edge in graph.edges[block]
-        if edge.target == header
-    ]
+    outside = (block for block in graph.before[header] if block not in graph.loops[header])
+    edges = [edge for block in outside for edge in graph.edges[block] if edge.target == header]
     return edges[0].operands if len(edges) == 1 else tuple(header.arguments)
 
 
@@ -487,11 +479,7 @@ def _write_loop(loop: BranchLoop, counts: dict[Block, CountedLoop], made: Values
     starts = [made[argument] for argument in header.arguments]
     bounds, sums = _bounds(loop, counted, starts, made, ip)
     needed, ops = _needed_after(loop)
-    carried = [
-        number
-        for number, argument in enumerate(header.arguments)
-        if number not in sums or argument in needed
-    ]
+    carried = [n for n, one in enumerate(header.arguments) if n not in sums or one in needed]
     for_op = write_for(bounds, [starts[number] for number in carried], ip, loc)
     body = for_op.regions[0].blocks[0]
     inside = ir.InsertionPoint(body)
@@ -601,13 +589,12 @@ def _needed_after(loop: BranchLoop) -> tuple[set[Value], list[Operation]]:
     header = loop.header
     function = header.owner.operation
     ops = operations(header)[:-1]
+
+    def is_used_outside(value: Value) -> bool:
+        return any(_block_of(user, function) not in loop.members for user in users(value))
+
     made = (*header.arguments, *(result for op in ops for result in op.results))
-    outside = [
-        value
-        for value in made
-        if any(_block_of(user, function) not in loop.members for user in users(value))
-    ]
-    needed = needed_values([*loop.leave.operands, *outside], set(ops))
+    needed = needed_values([*loop.leave.operands, *filter(is_used_outside, made)], set(ops))
     return needed, [op for op in ops if not needed.isdisjoint(op.results)]
 
 

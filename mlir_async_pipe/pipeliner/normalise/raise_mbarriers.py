@@ -194,11 +194,9 @@ def _rewrite(function: Operation, root: Root, uses: list[MbarrierUse]) -> None:
     made = defining_op(root.value)
     block = function.regions[0].blocks[0]
     start = made if made is not None and root.kind == "allocation" else operations(block)[0]
-    kind = ir.Type.parse(
-        "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, "
-        f"num_barriers = {count}>",
-        function.context,
-    )
+    space = "#gpu.address_space<workgroup>"
+    text = f"!nvgpu.mbarrier.group<memorySpace = {space}, num_barriers = {count}>"
+    kind = ir.Type.parse(text, function.context)
     group = OpWriter.before(start).make("nvgpu.mbarrier.create", (), kind)
     for use in uses:
         _write_use(use, group)

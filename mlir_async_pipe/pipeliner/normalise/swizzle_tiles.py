@@ -94,12 +94,9 @@ class _Layout:
 
 def swizzle(loop: Operation, chip: Chip, session: Session) -> None:
     """Give each tile that the loop fills the layout with the fewest wavefronts."""
-    filled = {
-        root_of(access.memory).value: access.op
-        for op in walk(loop)
-        for access in accesses(op)
-        if access.writes and root_of(access.memory).space == "workgroup"
-    }
+    writes = (access for op in walk(loop) for access in accesses(op) if access.writes)
+    roots = ((root_of(access.memory), access.op) for access in writes)
+    filled = {root.value: op for root, op in roots if root.space == "workgroup"}
     for memory, filler in filled.items():
         try:
             words = _best(_tile(memory, filler, chip), loop, session)

@@ -357,12 +357,9 @@ def _with_what_orders(body: Body, first: set[int]) -> set[int]:
 def _all_ordered(body: Body, needed: set[int]) -> PipelineError:
     """Every statement has to come before the copies of later iterations."""
     # It may stand in the copies' own statement: those are looked at last.
-    ordering = next(
-        op
-        for s in sorted(body.statements, key=lambda s: s.number in needed)
-        for op in walk(s.op)
-        if flag_order(op) != UNORDERED
-    )
+    statements = sorted(body.statements, key=lambda s: s.number in needed)
+    inside = (op for s in statements for op in walk(s.op))
+    ordering = next(op for op in inside if flag_order(op) != UNORDERED)
     opaque = opaque_of(ordering)
     notes = [(f"nothing moves above an acquire or below a release: {ORDER_ADVICE}", body.loop)]
     if opaque:
@@ -447,14 +444,8 @@ def chain_stages(
     by_op = {s.op: s.number for s in body.statements}
     holder = {inner: s.number for s in body.statements for inner in walk(s.op)}
     halves = {(holder[load], holder[store]) for load, store in pairs}
-    needs = {
-        number: {
-            producer
-            for producer in value_producers(body.statements[number].op, by_op, set()) & ahead
-            if producer < number
-        }
-        for number in ahead
-    }
+    makers = {n: value_producers(body.statements[n].op, by_op, set()) & ahead for n in ahead}
+    needs = {n: {producer for producer in made if producer < n} for n, made in makers.items()}
 
     def is_step(producer: int, user: int) -> bool:
         # Whether values of a statement come from memory.

@@ -268,11 +268,8 @@ def default_issue(body: Body, stages: int, copies: set[int], options: IssueOptio
     order = ranks(body, copies, (), "spread", [], list(held), [])
     issued = max(order[number] for number in copies)
     before = barrier + sum(cycles for number, cycles in held.items() if order[number] < issued)
-    arrival = max(
-        copy.latency
-        for number in copies
-        for copy in costs.copies_of((body.statements[number].op,), "")
-    )
+    issuing = [body.statements[number].op for number in copies]
+    arrival = max(copy.latency for op in issuing for copy in costs.copies_of((op,), ""))
     late, early = ((arrival + cycles) / (stages - 1) for cycles in (before, barrier))
     return "spread" if max(step, late) <= max(step, early) else "first"
 
@@ -410,12 +407,8 @@ def touches_tiles(statement: Statement, *, writes: bool) -> bool:
 
 def roots_in(op: Operation, *, writes: bool) -> set[Root]:
     """The memory that an op and all in it write, or read."""
-    return {
-        root_of(access.memory)
-        for inner in walk(op)
-        for access in accesses(inner)
-        if access.writes == writes
-    }
+    found = (access for inner in walk(op) for access in accesses(inner))
+    return {root_of(access.memory) for access in found if access.writes == writes}
 
 
 def _registers_fit(
@@ -505,13 +498,9 @@ def _addresses(body: Body, loads: list[Statement], copies: Collection[int], targ
     # Where nothing says how many threads a block has, 128.
     block = enclosing_launch_size(body.loop) or (128, 1, 1)
     addresses = ThreadAddresses(block, target.chip.lanes)
-    pointers = sum(
-        not access.writes and root_of(access.memory).space == "global"
-        for s in body.statements
-        if s.number in copies
-        for op in walk(s.op)
-        for access in accesses(op)
-    )
+    copying = (op for s in body.statements if s.number in copies for op in walk(s.op))
+    reads = (access for op in copying for access in accesses(op) if not access.writes)
+    pointers = sum(root_of(access.memory).space == "global" for access in reads)
     loaded = (access for s in loads for op in walk(s.op) for access in accesses(op))
     found = map(addresses.of, loaded)
     apart = {(memory, (bytes_ - bytes_[0]).tobytes()) for memory, bytes_ in found}

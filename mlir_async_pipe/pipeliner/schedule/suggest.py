@@ -138,11 +138,8 @@ def _tried(
 
 def _not_tried(module: Operation) -> list[tuple[Operation, str]]:
     """The innermost loops that read global memory and are no scf.for, and why they are not tried."""
-    found = [
-        (loop, _NOT_COUNTED)
-        for loop in walk_named(module, WHILE_OPS.__contains__)
-        if reads_global_memory(loop) and not _has_loops(walk(loop), loop)
-    ]
+    whiles = filter(reads_global_memory, walk_named(module, WHILE_OPS.__contains__))
+    found = [(loop, _NOT_COUNTED) for loop in whiles if not _has_loops(walk(loop), loop)]
     in_blocks = [loop for function in functions(module) for loop in _loops_of_blocks(function)]
     if in_blocks:
         trial = Session()

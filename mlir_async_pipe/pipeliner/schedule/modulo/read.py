@@ -247,11 +247,7 @@ def read(
     marked = (s.op for s in body.statements if is_async(s.op))
     asynchronous = frozenset([*(s.op for s in copies_of(body).statements), *marked])
     members = _members(body, asynchronous)
-    node_of = {
-        body.statements[number].op: node
-        for node, statements in enumerate(members)
-        for number in statements
-    }
+    node_of = {body.statements[n].op: node for node, own in enumerate(members) for n in own}
     places = {s.op: SchedulePlace(0, s.number, s.op in asynchronous) for s in body.statements}
     units = Units(body, places)
     held = _held(units, asynchronous, costs, node_of)

@@ -58,7 +58,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     share_rings,
     with_stages,
 )
-from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, product_groups
+from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, product_groups
 from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_transactions
@@ -338,7 +338,10 @@ class Text:
                 self._end_products()
             # With products in flight each wait leaves all groups of p iterations.
             stay = 0 if plan.in_flight else own or integer_attribute(op, left) or 0
-            last = self.groups - 1 - stay if plan.stages is None else self._awaited(op, plan.stages)
+            last = self.groups - 1 - stay
+            if plan.stages is not None:
+                order = plan.stages.order
+                last = self.group_of[order[plan.stages.awaited[order.index(op)]]]
             self._add("done", last, 1, {ISSUE: self.width})
         elif op in self.told:
             number, arrival = self.told[op], self.model.unit_of(ARRIVAL, ARRIVAL).cycles
@@ -367,10 +370,6 @@ class Text:
             over = max(over, step.number) if step.kind == "done" else over
             cycles += step.held * (step.kind == "compute" and issued > over)
         return cycles
-
-    def _awaited(self, wait: Operation, stages: RingStages) -> int:
-        commit = stages.order[stages.awaited[stages.order.index(wait)]]
-        return self.group_of[commit]
 
     def _add(self, kind: Kind, number: int, held: float, uses: Mapping[str, float]) -> None:
         self._end_computing()

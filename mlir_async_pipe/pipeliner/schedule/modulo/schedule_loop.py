@@ -344,12 +344,10 @@ def kernel_of(
 
     def cost(cut: int) -> tuple[int, int, int]:
         stages = stages_at(cut)
-        carried = (
-            stages[e.target] - stages[e.source]
-            for e in loop.edges
-            if e.distance == 0 and not loop.nodes[e.source].asynchronous
+        values = (
+            e for e in loop.edges if e.distance == 0 and not loop.nodes[e.source].asynchronous
         )
-        return max(stages), sum(carried), cut
+        return max(stages), sum(stages[e.target] - stages[e.source] for e in values), cut
 
     cuts = {0} if fixed else {0, *(begins[task] % interval for task in formulation.task_of)}
     cut = min(cuts, key=cost)
@@ -414,12 +412,8 @@ class TrialResult:
     @property
     def key(self) -> tuple[float, int, int, int]:
         """What is compared: the interval, the stages, the bytes of the versions, the barriers."""
-        return (
-            round(self.interval, 6),
-            self.schedule.stage_count,
-            self.shared_bytes + self.private_bytes,
-            self.barriers,
-        )
+        bytes_ = self.shared_bytes + self.private_bytes
+        return round(self.interval, 6), self.schedule.stage_count, bytes_, self.barriers
 
 
 @dataclass

@@ -179,11 +179,8 @@ def bytes_of_ranges(
     problem: ModuloProblem, begins: Sequence[int], interval: int, memory: str | None = None
 ) -> int:
     """Bytes of all versions that are alive at a time, of one memory or of all."""
-    return sum(
-        live.bytes * versions_of(problem, begins, interval, live)
-        for live in problem.ranges
-        if memory in (None, live.memory)
-    )
+    own = (live for live in problem.ranges if memory in (None, live.memory))
+    return sum(live.bytes * versions_of(problem, begins, interval, live) for live in own)
 
 
 def alive(problem: ModuloProblem, paths: Matrix, interval: int) -> Matrix:
