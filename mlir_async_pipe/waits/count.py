@@ -208,20 +208,11 @@ class Solution:
             yield from resolved_places(self.summaries, frame, assumption, start)
 
     def _count_waits(self, block: BlockPassage, costs: Costs) -> None:
-        counts, defined, line = self.counts, block.defined, block.line
+        counts = self.counts
         for item, number in block.waits:
             for value in item.operands.values():
-                found = defined.get(value)
-                if found is None:
-                    if value not in costs:
-                        continue
-                    groups = costs[value] + line.between(0, number)
-                else:
-                    reached = resolved(found[0], costs)
-                    if reached is None:
-                        continue
-                    groups = reached + line.between(found[1], number)
-                if groups < counts.get(item, FOREVER):
+                groups = resolved(block.at(value, number), costs)
+                if groups is not None and groups < counts.get(item, FOREVER):
                     counts[item] = groups
 
     # -- into the regions of an op -----------------------------------------------------

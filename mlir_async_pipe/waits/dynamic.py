@@ -324,12 +324,7 @@ class GroupNumbers(Carrier):
         least = integer_attribute(op, wait_rule(op).count) or 0
 
         # Without tokens: the count of a case is given, and is not derived again.
-        def wait(count: int, where: Any) -> None:
-            kept = attributes_of(op)
-            del kept[wait_rule(op).count]
-            set_count(create(COUNT_FORMS[op.name], (), (), kept, ip=where, loc=op.location), count)
-
-        switch_over_counts(age, cases, least, op, wait)
+        switch_over_counts(age, cases, least, op, _waits_like(op, COUNT_FORMS[op.name], ()))
         op.erase()
 
     def _plus(self, number: Value, more: int, place: Operation) -> Value:
@@ -548,7 +543,9 @@ def make_counts_constant(waits: list[tuple[Item, Value]], session: Session) -> N
                 code="dynamic-queue" if item.queue is None else "dynamic-count",
                 at=item.op,
             )
-        wait_for_one_of(item.op, count, counts or {0: 0}, _wait_like(item.op))
+        # An operand before the count is the queue.
+        make = _waits_like(item.op, item.op.name, list(item.op.operands)[:-1])
+        wait_for_one_of(item.op, count, counts or {0: 0}, make)
 
 
 def possible_counts(count: Value, queue: Queue | None, wait: Operation) -> dict[int, int] | None:
@@ -570,16 +567,13 @@ def wait_for_one_of(wait: Operation, number: Value, counts: dict[int, int], make
     wait.erase()
 
 
-def _wait_like(wait: Operation) -> Any:
-    """Makes waits like this one, with a count that is an attribute."""
-    kept = attributes_of(wait)
-    # An operand before the count is the queue.
-    operands = list(wait.operands)[:-1]
-
-    def make(count: int, ip: Any) -> None:
-        set_count(create(wait.name, operands, (), kept, ip=ip, loc=wait.location), count)
-
-    return make
+def _waits_like(
+    wait: Operation, name: str, operands: Sequence[Value]
+) -> Callable[[int, Any], None]:
+    """Makes waits of this name and with these operands like a wait, with a count that is an attribute."""
+    kept, loc = attributes_of(wait), wait.location
+    kept.pop(wait_rule(wait).count, None)
+    return lambda count, ip: set_count(create(name, operands, (), kept, ip=ip, loc=loc), count)
 
 
 def possible_constants(value: Value) -> list[int] | None:

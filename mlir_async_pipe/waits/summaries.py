@@ -197,7 +197,7 @@ class Summaries:
         """The step that a path begins with, which shows no groups."""
         return step(groups, what, op, reason, 0) if self.witnesses else groups
 
-    def from_elsewhere(self, what: str, op: Any, reason: str = "unknown-origin") -> int:
+    def from_elsewhere(self, what: str, op: Any, reason: str | None = "unknown-origin") -> int:
         """The cost of a token that was committed nobody knows where."""
         return self.origin(self.foreign, what, op, "function-scope" if self.foreign else reason)
 
@@ -365,9 +365,7 @@ class Summaries:
                 made = self.origin(0, what, op)
                 made += self.said(int(row[FRESH]), "after it the callee commits", op)
             else:
-                made = self.origin(
-                    self.foreign, what, op, "function-scope" if self.foreign else None
-                )
+                made = self.from_elsewhere(what, op, None)
             rows.append({FRESH: made})
         return least(rows)
 

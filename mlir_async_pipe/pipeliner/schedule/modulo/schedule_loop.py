@@ -320,12 +320,11 @@ class Scheduling(ABC):
         if not any(s.part for s in self.body.statements):
             return trials.outcome(kernel, None if self.timed else promised)
         # A loop cannot be planned if a loop inside of it will be: what the problem says of it.
-        shared = bytes_of_ranges(problem, begins, interval, WORKGROUP)
         return TrialResult(
             kernel,
             promised,
-            shared,
-            schedule.bytes - shared,
+            bytes_of_ranges(problem, begins, interval, WORKGROUP),
+            schedule.bytes,
             sum(versions_of(problem, begins, interval, live) for live in problem.ranges),
             int(self.reading.loop.has_barriers),
         )
@@ -405,15 +404,14 @@ class TrialResult:
     schedule: KernelSchedule
     interval: float
     shared_bytes: int
-    private_bytes: int
+    bytes: int
     versions: int
     barriers: int
 
     @property
     def key(self) -> tuple[float, int, int, int]:
         """What is compared: the interval, the stages, the bytes of the versions, the barriers."""
-        bytes_ = self.shared_bytes + self.private_bytes
-        return round(self.interval, 6), self.schedule.stage_count, bytes_, self.barriers
+        return round(self.interval, 6), self.schedule.stage_count, self.bytes, self.barriers
 
 
 @dataclass
@@ -437,13 +435,13 @@ class Trials:
             if self.refusal is None or schedule.stage_count < self._refused_stages:
                 self.refusal, self._refused_stages = refusal, schedule.stage_count
             return None
-        shared = sum(b.versions * b.slot_bytes for b in plan.buffers if b.root.space == "workgroup")
+        sizes = [(b.root.space, b.versions * b.slot_bytes) for b in plan.buffers]
         before = plan.synchronisation.kernel.before.values()
         return TrialResult(
             schedule,
             steady_interval(plan, self.costs, self.model) if promised is None else promised,
-            shared,
-            sum(b.versions * b.slot_bytes for b in plan.buffers) - shared,
+            sum(size for space, size in sizes if space == WORKGROUP),
+            sum(size for _, size in sizes),
             sum(b.versions for b in plan.buffers),
             sum(entry.barrier for entry in before) + len(plan.kept_barriers),
         )
