@@ -18,7 +18,8 @@ import ctypes
 import re
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import Operation, function_type, is_kernel, symbol_name, walk
@@ -223,17 +224,12 @@ def _steps(
 # strides, in elements. The bare pointer convention needs static shapes and no offset.
 
 Kind = Literal["pointer", "offset", "size", "stride", "number", "other"]
+_OF_DIMENSIONS: tuple[Kind, Kind] = ("size", "stride")
 
 _NUMBERS: dict[str, Any] = {
-    "index": ctypes.c_int64,
-    "i64": ctypes.c_int64,
-    "i32": ctypes.c_int32,
-    "i16": ctypes.c_int16,
-    "i8": ctypes.c_int8,
-    "i1": ctypes.c_bool,
-    "f32": ctypes.c_float,
-    "f64": ctypes.c_double,
-}
+    "index": ctypes.c_int64, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "i16": ctypes.c_int16,
+    "i8": ctypes.c_int8, "i1": ctypes.c_bool, "f32": ctypes.c_float, "f64": ctypes.c_double,
+}  # fmt: skip
 # f16 and bf16 are handed over as their bits.
 _BITS = {"f16": ctypes.c_uint16, "bf16": ctypes.c_uint16}
 
@@ -272,35 +268,32 @@ def parameters_of(root: Operation, *, bare_pointers: bool) -> dict[str, tuple[En
 
 def _of_argument(number: int, kind: Any, kernel: Operation, bare: bool) -> list[EntryParameter]:
     text = str(kind)
+    pointer = EntryParameter("pointer", number, text, 8)
     if text in _NUMBERS or text in _BITS:
         size = ctypes.sizeof(_NUMBERS.get(text) or _BITS[text])
         return [EntryParameter("number", number, text, size)]
     if text.startswith("!llvm.ptr"):
-        return [EntryParameter("pointer", number, text, 8)]
+        return [pointer]
     try:
         memref = ir.MemRefType(kind)
     except ValueError:
         return [EntryParameter("other", number, text, 0)]
-    if bare:
-        if not memref.has_static_shape or str(memref.layout) != str(
-            ir.AffineMapAttr.get(ir.AffineMap.get_identity(memref.rank))
-        ):
-            raise LoweringError(
-                f"argument {number} of '{symbol_name(kernel)}' is a '{text}', of which a bare "
-                "pointer does not tell sizes, strides and offset",
-                code="launch-argument",
-                at=kernel,
-                advice="a static shape without a layout, or descriptors",
-            )
-        return [EntryParameter("pointer", number, text, 8)]
-    dimensions = range(memref.rank)
-    return [
-        EntryParameter("pointer", number, text, 8),
-        EntryParameter("pointer", number, text, 8),
-        EntryParameter("offset", number, text, 8),
-        *(EntryParameter("size", number, text, 8, dimension) for dimension in dimensions),
-        *(EntryParameter("stride", number, text, 8, dimension) for dimension in dimensions),
-    ]
+    if not bare:
+        sizes, strides = (
+            [EntryParameter(of, number, text, 8, dimension) for dimension in range(memref.rank)]
+            for of in _OF_DIMENSIONS
+        )
+        return [pointer, pointer, EntryParameter("offset", number, text, 8), *sizes, *strides]
+    plain = str(ir.AffineMapAttr.get(ir.AffineMap.get_identity(memref.rank)))
+    if not memref.has_static_shape or str(memref.layout) != plain:
+        raise LoweringError(
+            f"argument {number} of '{symbol_name(kernel)}' is a '{text}', of which a bare "
+            "pointer does not tell sizes, strides and offset",
+            code="launch-argument",
+            at=kernel,
+            advice="a static shape without a layout, or descriptors",
+        )
+    return [pointer]
 
 
 def launch_values(parameters: Sequence[EntryParameter], values: Sequence[Any]) -> tuple[Any, ...]:
@@ -319,34 +312,29 @@ def launch_values(parameters: Sequence[EntryParameter], values: Sequence[Any]) -
     return tuple(_value(p, values[p.argument], arrays) for p in parameters)
 
 
-@dataclass(frozen=True)
-class _Array:
+class _Array(NamedTuple):
+    """Where an array lies; strides in elements."""
+
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
 
 def _array(value: Any, parameter: EntryParameter) -> _Array:
-    """Where an array lies; strides in elements."""
     if isinstance(value, int) and parameter.type.startswith("!llvm.ptr"):
         return _Array(value, (), ())
-    described = getattr(value, "__cuda_array_interface__", None) or getattr(
-        value, "__array_interface__", None
-    )
+    ways = ("__cuda_array_interface__", "__array_interface__")
+    described = next(filter(None, (getattr(value, way, None) for way in ways)), None)
     if described is None:
         raise UsageError(
             f"argument {parameter.argument} is a '{parameter.type}', not {value!r}",
             code="launch-argument",
             advice="an array with __cuda_array_interface__, or a NumPy array that the device sees",
         )
-    shape = tuple(described["shape"])
-    size = int(described["typestr"][2:])
+    shape, size = tuple(described["shape"]), int(described["typestr"][2:])
     strides = described.get("strides")
     if strides is None:
-        strides, step = [], size
-        for length in reversed(shape):
-            strides.insert(0, step)
-            step *= length
+        strides = [size * prod(shape[axis + 1 :]) for axis in range(len(shape))]
     _check_shape(shape, size, parameter)
     return _Array(described["data"][0], shape, tuple(step // size for step in strides))
 
@@ -373,22 +361,24 @@ def _check_shape(shape: tuple[int, ...], size: int, parameter: EntryParameter) -
 
 
 def _value(parameter: EntryParameter, value: Any, arrays: dict[int, _Array]) -> Any:
-    if parameter.kind == "number":
-        return _number(parameter, value)
-    if parameter.kind == "other":
-        raise UsageError(
-            f"argument {parameter.argument} is a '{parameter.type}', whose form is not known here",
-            code="launch-argument",
-            advice="a memref, a pointer, an index or a number of at most 64 bits",
-        )
-    array = arrays[parameter.argument]
-    if parameter.kind == "pointer":
-        # cuda.core takes no c_void_p.
-        return ctypes.c_uint64(array.address)
-    if parameter.kind == "offset":
-        return ctypes.c_int64(0)
-    of = array.shape if parameter.kind == "size" else array.strides
-    return ctypes.c_int64(of[parameter.dimension])
+    array = arrays.get(parameter.argument, _Array(0, (), ()))
+    match parameter.kind:
+        case "number":
+            return _number(parameter, value)
+        case "pointer":
+            # cuda.core takes no c_void_p.
+            return ctypes.c_uint64(array.address)
+        case "offset":
+            return ctypes.c_int64(0)
+        case "size":
+            return ctypes.c_int64(array.shape[parameter.dimension])
+        case "stride":
+            return ctypes.c_int64(array.strides[parameter.dimension])
+    raise UsageError(
+        f"argument {parameter.argument} is a '{parameter.type}', whose form is not known here",
+        code="launch-argument",
+        advice="a memref, a pointer, an index or a number of at most 64 bits",
+    )
 
 
 def _number(parameter: EntryParameter, value: Any) -> Any:

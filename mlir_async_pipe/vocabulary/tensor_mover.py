@@ -129,10 +129,8 @@ def _words(vector: Any, count: int) -> list[Any]:
 
 
 def _dense(op: Any) -> list[int] | None:
-    attribute = op.attributes["value"]
-    if not ir.DenseIntElementsAttr.isinstance(attribute):
-        return None
-    return [int(number) for number in ir.DenseIntElementsAttr(attribute)]
+    numbers = as_kind(ir.DenseIntElementsAttr, op.attributes["value"])
+    return None if numbers is None else list(map(int, numbers))
 
 
 def _bits(word: Any, depth: int = 0) -> tuple[int, int]:

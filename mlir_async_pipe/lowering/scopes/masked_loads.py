@@ -22,6 +22,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    as_kind,
     before,
     defining_op,
     integer_attribute,
@@ -152,9 +153,7 @@ def _selected(select: Operation) -> _Step | NotCopies | None:
     if not _may_be_loaded(loaded):
         return None
     if not is_zero(other):
-        if _is_constant(other):
-            return _nonzero(select)
-        return None
+        return _nonzero(select) if _is_constant(other) else None
     if not shape_of(condition.type):
         return loaded, (AllIf(condition, holds),)
     parts = _kept_by_mask(condition) if holds else None
@@ -170,13 +169,10 @@ def _conditional(op: Operation) -> _Step | NotCopies | None:
     source = defining_op(loaded)
     if source is None or source.name not in _LOADS or source.block != block:
         return None
-    if not all(may_move(inner) for inner in operations(block)[:-1] if inner != source):
+    inside = (*operations(block)[:-1], *operations(otherwise)[:-1])
+    if not all(may_move(inner) for inner in inside if inner != source):
         return None
-    if not all(may_move(inner) for inner in operations(otherwise)[:-1]):
-        return None
-    if not is_zero(other):
-        return _nonzero(op)
-    return loaded, (AllIf(op.operands[0], True),)
+    return (loaded, (AllIf(op.operands[0], True),)) if is_zero(other) else _nonzero(op)
 
 
 def _may_be_loaded(value: Value) -> bool:
@@ -215,19 +211,21 @@ def _kept_by_mask(mask: Value) -> tuple[Part, ...] | None:
     op = defining_op(mask)
     if op is None or len(shape_of(mask.type)) != 1:
         return None
-    if op.name == "vector.create_mask":
-        return (Leading(op.operands[0]),)
-    if op.name == "vector.constant_mask":
-        return (Leading(int(next(iter(ir.DenseI64ArrayAttr(op.attributes["mask_dim_sizes"]))))),)
-    if op.name == "vector.broadcast" and not shape_of(op.operands[0].type):
-        return (AllIf(op.operands[0], True),)
-    if op.name == "arith.andi":
-        both = [_kept_by_mask(operand) for operand in op.operands]
-        return None if None in both else tuple(part for kept in both for part in kept or ())
-    if op.name == "arith.constant":
-        flags = [bool(flag) for flag in ir.DenseIntElementsAttr(op.attributes["value"])]
-        count = sum(flags)
-        return (Leading(count),) if all(flags[:count]) else None
+    match op.name:
+        case "vector.create_mask":
+            return (Leading(op.operands[0]),)
+        case "vector.constant_mask":
+            (kept,) = ir.DenseI64ArrayAttr(op.attributes["mask_dim_sizes"])
+            return (Leading(int(kept)),)
+        case "vector.broadcast" if not shape_of(op.operands[0].type):
+            return (AllIf(op.operands[0], True),)
+        case "arith.andi":
+            both = [_kept_by_mask(operand) for operand in op.operands]
+            return None if None in both else tuple(part for kept in both for part in kept or ())
+        case "arith.constant":
+            flags = [bool(flag) for flag in ir.DenseIntElementsAttr(op.attributes["value"])]
+            count = sum(flags)
+            return (Leading(count),) if all(flags[:count]) else None
     return None
 
 
@@ -241,28 +239,19 @@ def is_zero(value: Value) -> bool:
     op = defining_op(value)
     if op is None:
         return False
-    if op.name == "ub.poison":
-        return True
     if op.name in ("vector.broadcast", "vector.splat"):
         return is_zero(op.operands[0])
-    return op.name == "arith.constant" and _is_zero_attribute(op.attributes["value"])
+    constant = op.name == "arith.constant" and _is_zero_attribute(op.attributes["value"])
+    return constant or op.name == "ub.poison"
 
 
 def _is_zero_attribute(given: Any) -> bool:
-    try:
-        elements = ir.DenseElementsAttr(given)
+    if (elements := as_kind(ir.DenseElementsAttr, given)) is not None:
         return elements.is_splat and _is_zero_attribute(elements.get_splat_value())
-    except ValueError:
-        pass
-    try:
-        number = float(ir.FloatAttr(given).value)
-        return number == 0 and copysign(1, number) > 0
-    except ValueError:
-        pass
-    try:
-        return int(ir.IntegerAttr(given).value) == 0
-    except ValueError:
-        return False
+    if (number := as_kind(ir.FloatAttr, given)) is not None:
+        return number.value == 0 and copysign(1, number.value) > 0
+    integer = as_kind(ir.IntegerAttr, given)
+    return integer is not None and int(integer.value) == 0
 
 
 def _nonzero(op: Operation) -> NotCopies:
@@ -369,20 +358,14 @@ def _pieces(mask: list[bool], size: int, known: int) -> Iterator[_Piece]:
     """The loads that read what the mask keeps: five halves at 16 are one of four and one."""
     first = 0
     while first < len(mask):
-        offset = first * size
+        offset, elements = first * size, 1
         alignment = min(known, offset & -offset) if offset else known
-        elements = 1
-        while (
-            2 * elements * size <= min(alignment, _LARGEST_LOAD_BYTES)
-            and first + 2 * elements <= len(mask)
-            and all(mask[first : first + 2 * elements])
-        ):
+        most = min(alignment, _LARGEST_LOAD_BYTES) // size
+        while 2 * elements <= most and mask[first : first + 2 * elements] == [True] * 2 * elements:
             elements *= 2
         if mask[first]:
             yield _Piece(first, elements, alignment)
-            first += elements
-        else:
-            first += 1
+        first += elements if mask[first] else 1
 
 
 def _hidden_mask(op: Operation) -> Value:

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,7 +51,7 @@ from mlir_async_pipe.lowering.scopes.masked_loads import (
     is_plain,
     loaded_value,
 )
-from mlir_async_pipe.vocabulary import Access, AccessKind, accesses, is_pure, is_store, row_of
+from mlir_async_pipe.vocabulary import Access, accesses, is_pure, is_store, row_of
 from mlir_async_pipe.vocabulary.control_flow import in_scope
 from mlir_async_pipe.vocabulary.launch_ids import enclosing_launch_size
 from mlir_async_pipe.vocabulary.memory_layout import UnknownLayoutError, is_packed, layout_of
@@ -271,13 +271,12 @@ def _apart(scope: Operation, one: Access, other: Access, arithmetic: Arithmetic)
         return not loops and _bytes_apart(one, other, arithmetic)
     if one.memory != other.memory:
         return False
-    for position, (a, b) in enumerate(zip(one.indices, other.indices, strict=True)):
-        distance = subtract(arithmetic.linear(a), arithmetic.linear(b))
-        apart = distance.constant >= _length(other, position) or -distance.constant >= _length(
-            one, position
-        )
-        fixed = not any(_varies(arithmetic.linear(index), loops) for index in (a, b))
-        if apart and not distance.terms and fixed:
+    for position, indices in enumerate(zip(one.indices, other.indices, strict=True)):
+        a, b = map(arithmetic.linear, indices)
+        distance = subtract(a, b)
+        ahead, behind = _length(other, position), _length(one, position)
+        apart = distance.constant >= ahead or -distance.constant >= behind
+        if apart and not distance.terms and not (_varies(a, loops) or _varies(b, loops)):
             return True
     return False
 
@@ -285,9 +284,10 @@ def _apart(scope: Operation, one: Access, other: Access, arithmetic: Arithmetic)
 def _bytes_apart(one: Access, other: Access, arithmetic: Arithmetic) -> bool:
     """The same of accesses by pointers: they begin at least as far apart as the first one is long."""
     starts = [from_the_start(access.memory, arithmetic) for access in (one, other)]
-    if None in starts or one.extent is None or other.extent is None:
+    found = [start for start in starts if start is not None]
+    if len(found) < 2 or one.extent is None or other.extent is None:
         return False
-    (base, first), (other_base, second) = (start for start in starts if start is not None)
+    (base, first), (other_base, second) = found
     distance = subtract(second, first)
     if base != other_base or distance.terms:
         return False
@@ -350,13 +350,13 @@ def _length(access: Access, position: int) -> int:
     return extent[axis] if axis >= 0 else 1
 
 
-@dataclass(frozen=True)
-class _Row:
-    """What a copy moves, and the known alignment of both addresses, by the kind of access."""
+class _Row(NamedTuple):
+    """What a copy moves, and the known alignment of source and target."""
 
     elements: int
     element_bytes: int
-    known: dict[AccessKind, int]
+    source: int
+    target: int
 
 
 def copy_width(
@@ -367,31 +367,25 @@ def copy_width(
     by_pointer = [access.op for access in (source, target) if is_pointer(access.memory)]
     if by_pointer and (len(by_pointer) == 1 or chip.lowering != "nvvm"):
         return f"'{by_pointer[0].name}' goes by a pointer, and copies are made between memrefs"
-    row = (
-        _between_pointers(source.op, target.op)
-        if by_pointer
-        else _between_memrefs(source, target, arithmetic, assumed)
-    )
+    if by_pointer:
+        row = _between_pointers(source.op, target.op)
+    else:
+        row = _between_memrefs(source, target, arithmetic, assumed)
     if isinstance(row, str):
         return row
-    elements, element, known = row.elements, row.element_bytes, row.known
+    elements, element, of_source, of_target = row
     total = elements * element
     sizes = [size for size in chip.copy_bytes if _divides(size, total, element, chip)]
-    fitting = [
-        size
-        for size in sizes
-        if known[target.kind] >= size and known[source.kind] >= _source_alignment(size, chip)
-    ]
+    fitting = [n for n in sizes if of_target >= n and of_source >= _source_alignment(n, chip)]
     if not fitting:
         listed = ", ".join(map(str, chip.copy_bytes))
         return (
             f"{chip.name} copies {listed} bytes, and this copy has {total} bytes at addresses "
-            f"that are known to be aligned to {min(known.values())}"
+            f"that are known to be aligned to {min(of_source, of_target)}"
         )
     piece, widest = max(fitting), max(sizes)
     if piece < widest:
-        narrow = target if known[target.kind] < widest else source
-        return CopyWidth(elements, element, piece, narrow)
+        return CopyWidth(elements, element, piece, target if of_target < widest else source)
     # Where lanes write side by side, a copy for one thread stays whole: cut into pieces of the
     # chip's size its lanes would no longer be neighbours.
     return CopyWidth(elements, element, total if _shares_address(chip) else piece, None)
@@ -402,7 +396,7 @@ def _between_memrefs(
 ) -> _Row | str:
     extent = target.extent
     if not is_packed(target.memory) or extent is None or len(extent) > 1:
-        return "its elements do not lie in one row of whole bytes without padding"
+        return _NO_ROW
     for access in (source, target):
         strides = static_strides(access.memory)
         if not strides or strides[-1] != 1:
@@ -410,11 +404,12 @@ def _between_memrefs(
     if str(ir.MemRefType(target.memory.type).element_type) == "index":
         # The verifiers of the copy ops ask for the element's width, which ends the process.
         return "no chip's copy has elements of type index"
-    known: dict[AccessKind, int] = {
-        source.kind: _known_alignment(source, arithmetic, assumed),
-        target.kind: _known_alignment(target, arithmetic, 1),
-    }
-    return _Row(extent[0] if extent else 1, element_bytes(target.memory), known)
+    of_source = _known_alignment(source, arithmetic, assumed)
+    of_target = _known_alignment(target, arithmetic, 1)
+    return _Row(extent[0] if extent else 1, element_bytes(target.memory), of_source, of_target)
+
+
+_NO_ROW = "its elements do not lie in one row of whole bytes without padding"
 
 
 def _between_pointers(load: Any, store: Any) -> _Row | str:
@@ -425,19 +420,14 @@ def _between_pointers(load: Any, store: Any) -> _Row | str:
         element = layout_of(ir.VectorType(kind).element_type) if shape_of(kind) else row
     except UnknownLayoutError as unknown:
         return str(unknown)
-    if (
-        element.bits != 8 * element.stride_bytes
-        or row.bits % element.bits
-        or len(shape_of(kind)) > 1
-    ):
-        return "its elements do not lie in one row of whole bytes without padding"
-    known: dict[AccessKind, int] = {}
-    ends: tuple[tuple[Any, AccessKind], ...] = ((load, "read"), (store, "write"))
-    for op, access in ends:
+    whole = element.bits == 8 * element.stride_bytes and not row.bits % element.bits
+    if not whole or len(shape_of(kind)) > 1:
+        return _NO_ROW
+    for op in (load, store):
         if "volatile_" in op.attributes or integer_attribute(op, "ordering"):
             return f"'{op.name}' is volatile or atomic"
-        known[access] = integer_attribute(op, "alignment") or row.alignment
-    return _Row(row.bits // element.bits, element.stride_bytes, known)
+    known = (integer_attribute(op, "alignment") or row.alignment for op in (load, store))
+    return _Row(row.bits // element.bits, element.stride_bytes, *known)
 
 
 def _known_alignment(access: Access, arithmetic: Arithmetic, assumed: int) -> int:
