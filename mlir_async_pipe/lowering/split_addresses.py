@@ -21,7 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,17 +84,14 @@ Slots = Mapping[Value, tuple[Value, int]]
 """By values of 64 bits the one of 32 bits that each extends, and the largest number that it takes."""
 
 
-@dataclass(frozen=True)
-class SplitAccess:
+class SplitAccess(NamedTuple):
     """Operand `number` of `op`, taken apart: `parts` are the terms that vary in none, in the
     first, … of the loops around the op."""
 
     op: Operation
     number: int
-    base: Value
-    kind: Any
+    address: SplitAddress
     parts: tuple[Terms, ...]
-    constant: int
 
 
 @passes.register(
@@ -182,9 +179,8 @@ def _accesses(
                 continue
             address = parts.address(operand)
             split = terms_by_depth(address, block, varying, order)
-            constant = address.offset.constant
-            if address.steps > 1 or sum(map(bool, split)) + bool(constant) > 1:
-                found.append(SplitAccess(op, number, address.base, address.kind, split, constant))
+            if address.steps > 1 or sum(map(bool, (*split, address.offset.constant))) > 1:
+                found.append(SplitAccess(op, number, address, split))
     return found
 
 
@@ -205,13 +201,9 @@ def _shared_parts(found: list[SplitAccess], copies: AddressedCopies) -> set[tupl
     """What varies in the innermost loop and is added to several pointers of copies, by block."""
     uniformity = Uniformity()
     pointers: dict[tuple[Block, Terms], set[Any]] = defaultdict(set)
-    for access in found:
-        row = row_of(access.op)
-        if not row.asynchronous(access.op) or str(access.kind) == _SHARED:
-            continue
-        if access.parts[-1]:
-            key = (access.op.block, access.parts[-1])
-            pointers[key].add((access.base, access.parts[:-1]))
+    for op, _, address, parts in found:
+        if row_of(op).asynchronous(op) and not address.in_shared and parts[-1]:
+            pointers[op.block, parts[-1]].add((address.base, parts[:-1]))
 
     def fits(terms: Terms) -> bool:
         return not copies.scalar or all(uniformity.difference(s) is None for s, _ in terms)
@@ -232,13 +224,14 @@ class _Writer:
 
     def pointer(self, access: SplitAccess) -> Value:
         """The pointer of an access: base, then one part after the other, then the constant."""
+        address, constant = access.address, access.address.offset.constant
         build = LlvmBuilder(before(access.op), access.op.location)
-        key: Any = (access.base, str(access.kind))
-        made = self._once(key, lambda: self._base(build, access))
+        key: Any = (address.base, str(address.kind))
+        made = self._once(key, lambda: address.start(build))
         *parts, last = access.parts
-        hides = (access.op.block, last) in self._shared and str(access.kind) != _SHARED
+        hides = (access.op.block, last) in self._shared and not address.in_shared
         register = self._copies.register if hides else ""
-        early = access.constant if hides and not self._copies.immediate else 0
+        early = constant if hides and not self._copies.immediate else 0
         for part in (*parts, early, last):
             if not part:
                 continue
@@ -252,12 +245,7 @@ class _Writer:
                 lambda t=part, r=hidden: write_sum(build, t, r, self._slots),
             )
             made = self._once(key, lambda p=made, b=bytes_: build.at(p, b))
-        return made if early or not access.constant else _advanced(build, made, access.constant)
-
-    def _base(self, build: LlvmBuilder, access: SplitAccess) -> Value:
-        if access.base.type == access.kind:
-            return access.base
-        return build.cast("llvm.addrspacecast", access.base, access.kind)
+        return made if early or not constant else _advanced(build, made, constant)
 
     def _once(self, key: Any, make: Any) -> Value:
         if key not in self._known:
@@ -501,6 +489,16 @@ class SplitAddress:
     kind: Any
     offset: Linear
     steps: int
+
+    @property
+    def in_shared(self) -> bool:
+        return str(self.kind) == _SHARED
+
+    def start(self, build: LlvmBuilder, base: Value | None = None) -> Value:
+        """The base, or a value in its place, as a pointer of the kind."""
+        base = self.base if base is None else base
+        same = base.type == self.kind
+        return base if same else build.cast("llvm.addrspacecast", base, self.kind)
 
 
 class AddressParts:

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -76,8 +75,7 @@ _TOGETHER = 8
 _TWICE = "#llvm.loop_annotation<unroll = #llvm.loop_unroll<count = 2 : i32>>"
 
 
-@dataclass(frozen=True)
-class _Copy:
+class _Copy(NamedTuple):
     """A copy, its operand that holds the global address, and the address: what all lanes have in common, and what
     is a lane's own, with its constant."""
 
@@ -120,14 +118,14 @@ def _by_base(function: Operation, varying: Varying) -> dict[Any, list[_Copy]]:
             address = parts.address(access.memory)
             if str(address.kind) not in _POINTERS:
                 continue
-            terms = {term: uniformity.difference(term[0]) is None for term in address.offset.terms}
-            common = tuple(term for term, same in terms.items() if same)
-            own = frozenset(term for term, same in terms.items() if not same)
-            stands = all(varying.depth(symbol, op.block) < len(nest) for symbol, _ in own)
-            if own and stands and uniformity.difference(address.base) is None:
-                key = (nest[-1], address.base, str(address.kind), frozenset(common))
-                form = Form(address.offset.constant, own)
-                found[key].append(_Copy(op, access.memory_operand, address, common, form))
+            terms = address.offset.terms
+            common = _common(address.offset, uniformity).terms
+            own = Form(address.offset.constant, terms - common)
+            stands = all(varying.depth(symbol, op.block) < len(nest) for symbol in own.symbols)
+            if own.terms and stands and uniformity.difference(address.base) is None:
+                key = (nest[-1], address.base, str(address.kind), common)
+                same = tuple(term for term in terms if term in common)
+                found[key].append(_Copy(op, access.memory_operand, address, same, own))
     return found
 
 
@@ -183,9 +181,7 @@ class _Loop:
     def pointer(self, address: SplitAddress, common: Terms, low: int, step: int) -> Value:
         """The pointer of the lowest copy in this iteration."""
         build = self._before()
-        base = self._hoisted(address.base)
-        if base.type != address.kind:
-            base = build.cast("llvm.addrspacecast", base, address.kind)
+        base = address.start(build, self._hoisted(address.base))
         terms = tuple((self._at_entry(symbol), factor) for symbol, factor in self._sorted(common))
         start = build.at(base, write_sum(build, terms, constant=low))
         return self._carried(start, "s", step)
@@ -263,11 +259,7 @@ class _Loop:
         return LlvmBuilder(before(entry), entry.location)
 
     def _ends(self) -> list[Operation]:
-        return [
-            end
-            for end in map(terminator, self._header.region.blocks)
-            if self._header in list(end.successors)
-        ]
+        return _branches_to(self._header)
 
     def _holds(self, block: Block) -> bool:
         return self._header in self._varying.nest(block)
@@ -306,8 +298,7 @@ _HALF = 2**31
 _FEWEST = 2**12
 
 
-@dataclass(frozen=True)
-class _Split:
+class _Split(NamedTuple):
     """What a copy reads, and its subscripts in dimensions of dynamic stride: what all threads have in common, and
     what each has of its own."""
 
@@ -469,8 +460,7 @@ AMD = AddressedCopies("s", scalar=True, immediate=False)
 _CONSTANT = "offset"
 
 
-@dataclass(frozen=True)
-class _NativeCopy:
+class _NativeCopy(NamedTuple):
     """A wave's copy, what it writes in LDS, and where that is."""
 
     op: Operation
@@ -544,12 +534,13 @@ def _entry(copy: _NativeCopy, still: Terms, varying: Varying) -> Operation | Non
     values = [copy.address.base, *(symbol for symbol, _ in still)]
     if any(loop in varying.nest(made_in(value)[1]) for value in values):
         return None
-    ends = [
-        end
-        for end in map(terminator, loop.region.blocks)
-        if loop in list(end.successors) and loop not in varying.nest(end.block)
-    ]
+    ends = [end for end in _branches_to(loop) if loop not in varying.nest(end.block)]
     return ends[0] if len(ends) == 1 else None
+
+
+def _branches_to(block: Block) -> list[Operation]:
+    ends = map(terminator, block.region.blocks)
+    return [end for end in ends if block in list(end.successors)]
 
 
 def _advance(copy: _NativeCopy, constant: int) -> None:
@@ -565,9 +556,7 @@ def _advance(copy: _NativeCopy, constant: int) -> None:
 def _standing(copy: _NativeCopy, still: Terms, entry: Operation) -> Value:
     """What stands still of a copy's address in LDS, in a scalar register."""
     build = LlvmBuilder(before(entry), copy.op.location)
-    base, kind = copy.address.base, copy.address.kind
-    if base.type != kind:
-        base = build.cast("llvm.addrspacecast", base, kind)
+    base = copy.address.start(build)
     total = write_sum(build, still, constant=copy.constant)
     offset = build.cast("llvm.trunc", total, build.integer(32))
     return build.at(base, build.hidden(offset, AMD.register))
