@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from mlir_async_pipe.facts.values.linear import Linear
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex, static_shape
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Analysis
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime
@@ -136,16 +135,10 @@ def _stays_inside(region: CoveredRegion, index: LoopIndex) -> bool:
     """Whether the destination is inside of the buffer also for iterations after the last."""
     if region.subscripts is None or region.extent is None:
         return False
-    shape = static_shape(region)
-    sizes = shape if shape is not None else (0,) * len(region.subscripts)
-    return all(
-        _within(form, extent, size, index)
-        for form, extent, size in zip(region.subscripts, region.extent, sizes, strict=True)
-    )
-
-
-def _within(form: Linear, extent: int, size: int, index: LoopIndex) -> bool:
-    if SameEachTime(index.loop).what_changes(form.symbols) is None:
-        return True
-    low, high = index.arithmetic.range_of(form)
-    return low is not None and low >= 0 and high is not None and high + extent <= size
+    sizes = static_shape(region) or (0,) * len(region.subscripts)
+    for form, extent, size in zip(region.subscripts, region.extent, sizes, strict=True):
+        if SameEachTime(index.loop).what_changes(form.symbols) is not None:
+            low, high = index.arithmetic.range_of(form)
+            if low is None or low < 0 or high is None or high + extent > size:
+                return False
+    return True

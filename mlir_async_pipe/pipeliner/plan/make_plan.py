@@ -56,7 +56,6 @@ from mlir_async_pipe.pipeliner.plan.sync_state import (
     ActiveStages,
     Before,
     Group,
-    History,
     Moment,
     Need,
     PlannedWait,
@@ -399,7 +398,14 @@ def _check_nested(plan: Plan) -> None:
     parts = names.parts_of(plan.loop)
     if not parts:
         return
-    if plan.groups and not _stay_together(plan.loop, parts):
+    # Whether the parts are in one stage, with nothing between them.
+    stages, orders = {stage for stage, _ in parts}, [order for _, order in parts]
+    beside = [op for op in operations(plan.loop.block) if op != plan.loop and is_statement(op)]
+    between = [
+        o for o in map(names.order_of, beside) if o is not None and orders[0] <= o <= orders[-1]
+    ]
+    together = len(stages) == 1 and orders == sorted(orders) and not between
+    if plan.groups and not together:
         raise PipelineError(
             "cannot pipeline: the prologue, kernel and epilogue of an inner pipelined loop with "
             "async statements of its own have to follow each other in one stage of the outer loop",
@@ -407,7 +413,7 @@ def _check_nested(plan: Plan) -> None:
             at=plan.loop,
             notes=(("one of its async ops", plan.groups[0].members[0].ops[0]),),
         )
-    if plan.may_be_short and len({stage for stage, _ in parts}) > 1:
+    if plan.may_be_short and len(stages) > 1:
         raise PipelineError(
             "cannot pipeline: the inner loop's trip count is not known, so it needs a version for "
             "short trips, and its parts cannot stand in different stages",
@@ -416,16 +422,6 @@ def _check_nested(plan: Plan) -> None:
             advice='give the inner loop async_pipe.short_trip = "predicate", or "assume" if it '
             "always runs long enough",
         )
-
-
-def _stay_together(loop: Operation, parts: tuple[tuple[int, int], ...]) -> bool:
-    """Whether the parts of an inner loop are in one stage, with nothing between them."""
-    stages, orders = {stage for stage, _ in parts}, [order for _, order in parts]
-    others = [
-        names.order_of(op) for op in operations(loop.block) if op != loop and is_statement(op)
-    ]
-    between = [o for o in others if o is not None and orders[0] <= o <= orders[-1]]
-    return len(stages) == 1 and orders == sorted(orders) and not between
 
 
 # Where waits and barriers stand in each step: prologue, kernel and epilogue alike.
@@ -623,8 +619,16 @@ class _Walker:
         group = self.group_of.get(pair.first.position)
         if group is None:
             return (-pair.lag, pair.first.position)
+        # When a commit that is over was retired; if a history does not reach back that far, at the latest at the
+        # end of the last step.
         commit = (-pair.lag, group.position)
-        return max(_retired_at(commit, group.queue, history) for history in state.histories)
+        return max(
+            min(
+                (m for m, q, retired in h if q == group.queue and retired >= commit),
+                default=(-1, END),
+            )
+            for h in state.histories
+        )
 
     def without_idle_barrier(self, state: SyncState) -> SyncState:
         """If nothing of the prologue asks for a barrier, entering the kernel is like coming
@@ -657,10 +661,3 @@ class _Walker:
 def _missing(waits: Iterable[PlannedWait], state: SyncState) -> tuple[PlannedWait, ...]:
     """Those for groups that are not known to be over, one a queue."""
     return youngest(wait for wait in waits if wait.commit > state.retired[wait.group.queue])
-
-
-def _retired_at(commit: Moment, queue: str, history: History) -> Moment:
-    """When a commit that is over was retired; if the history does not reach back that far, at
-    the latest at the end of the last step."""
-    known = [moment for moment, q, retired in history if q == queue and retired >= commit]
-    return min(known, default=(-1, END))

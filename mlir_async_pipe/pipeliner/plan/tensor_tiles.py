@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
+    KERNEL_OPS,
     Operation,
     Value,
     ancestors,
@@ -414,7 +416,10 @@ def plan_stores(loop: Operation, asked: int, limit: int | None, around: Surround
     """What becomes of the stores of a loop; raises PipelineError (store-not-overlapped and what
     buffers that cannot have versions raise)."""
     stores, commit, wait = _group(loop)
-    _check_around(loop)
+    # The slot can be carried to where the kernel begins.
+    for above in takewhile(lambda op: op.name not in KERNEL_OPS, ancestors(loop)):
+        if not carries_slots(above):
+            _refuse(f"the slot cannot be carried through this '{above.name}'", above, loop)
     releasing = next((op for op in walk(loop) if flag_order(op).release), None)
     if releasing is not None:
         why = f"'{releasing.name}' tells other threads that what comes before it is over"
@@ -519,15 +524,6 @@ def _check_conditions(
             _refuse(f"it stands inside of '{above.name}'", op, loop)
         if same.what_changes(above.operands[:1]) is not None:
             _refuse("it stands under a condition that changes in the loop", op, loop)
-
-
-def _check_around(loop: Operation) -> None:
-    """The slot can be carried to where the kernel begins."""
-    for above in ancestors(loop):
-        if above.name in FUNCTION_OPS or above.name == "gpu.launch":
-            return
-        if not carries_slots(above):
-            _refuse(f"the slot cannot be carried through this '{above.name}'", above, loop)
 
 
 def _writes(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -71,22 +71,24 @@ def _carry(paths: list[RingPath], held: dict[int, Value]) -> None:
     """Write the loops; `held` has each value of the state by its number, before and then after."""
     # Grouped before anything is written: what is written again cannot be asked any more.
     for together in [list(group) for _, group in groupby(paths, lambda path: path.ops[0])]:
-        if len(together[0].ops) == 1:
-            ((_, write, numbers),) = together
-            after = write(*(held[number] for number in numbers))
-        else:
+        top, *below = together[0].ops
+        numbers = tuple(dict.fromkeys(n for path in together for n in path.values))
+        if below:
             inner = [path._replace(ops=path.ops[1:]) for path in together]
-            numbers = tuple(dict.fromkeys(n for path in inner for n in path.values))
-            after = _through(
-                together[0].ops[0], inner, {number: held[number] for number in numbers}
-            )
+            after = _through(top, inner, {number: held[number] for number in numbers})
+        else:
+            after = together[0].write(*(held[number] for number in numbers))
         held.update(zip(numbers, after, strict=True))
 
 
 def _through(op: Operation, paths: list[RingPath], held: dict[int, Value]) -> list[Value]:
-    """The op, through which the values go that loops in it take part in; returns those after it."""
+    """The op, written again with the values that loops in it take part in; returns those after it."""
     state = list(held.values())
-    made = _with_values(op, state)
+    loops = op.name != "scf.if"
+    kinds = [result.type for result in (*op.results, *state)]
+    made = again(op, [*op.operands, *(state if loops else ())], kinds)
+    for value in state if loops else ():
+        made.regions[0].blocks[0].add_argument(value.type, made.location)
     # Asked before anything is written: a loop that is written is another op.
     by_region = [
         [path for path in paths if path.ops[0].block in region.blocks] for region in made.regions
@@ -97,24 +99,12 @@ def _through(op: Operation, paths: list[RingPath], held: dict[int, Value]) -> li
             create("scf.yield", state, ip=ip, loc=made.location)
             continue
         block = region.blocks[0]
-        begin = state if made.name == "scf.if" else list(block.arguments)[-len(state) :]
+        begin = list(block.arguments)[-len(state) :] if loops else state
         inside = dict(zip(held, begin, strict=True))
         _carry(own, inside)
         end = terminator(block)
         again(end, [*end.operands, *inside.values()])
     return list(made.results)[-len(state) :]
-
-
-def _with_values(op: Operation, values: list[Value]) -> Operation:
-    """The op written again so that it hands `values` in and gives as many more results."""
-    kinds: list[Any] = [value.type for value in values]
-    results = [*(result.type for result in op.results), *kinds]
-    if op.name == "scf.if":
-        return again(op, list(op.operands), results)
-    made = again(op, [*op.operands, *values], results)
-    for kind in kinds:
-        made.regions[0].blocks[0].add_argument(kind, made.location)
-    return made
 
 
 # Values that nobody needs ------------------------------------------------------------------------
@@ -163,9 +153,14 @@ def _keep(
 ) -> None:
     """Erase all ops but those that are kept, or stand `around` these, or make what is needed."""
     for op in reversed(ops):
-        if op in around:
-            write = _keep_in_loop if op.name == "scf.for" else _keep_in_branch
-            write(op, kept, around, needed)
+        if op in around and op.name == "scf.for":
+            _keep_in_loop(op, kept, around, needed)
+        elif op in around:
+            # A branch gives nothing that is needed.
+            for block in (block for region in op.regions for block in region.blocks):
+                end_with_yield(block, ())
+                _keep(operations(block)[:-1], kept, around, needed)
+            again(op, list(op.operands), [])
         elif op not in kept and not needed.intersection(op.results):
             op.erase()
 
@@ -197,14 +192,3 @@ def _keep_in_loop(
         results[number].replace_all_uses_with(new)
     loop.erase()
     return made
-
-
-def _keep_in_branch(
-    branch: Operation, kept: set[Operation], around: set[Operation], needed: set[Value]
-) -> Operation:
-    """A branch gives nothing that is needed."""
-    for region in branch.regions:
-        for block in region.blocks:
-            end_with_yield(block, ())
-            _keep(operations(block)[:-1], kept, around, needed)
-    return again(branch, list(branch.operands), [])

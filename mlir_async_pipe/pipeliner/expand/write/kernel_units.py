@@ -157,11 +157,14 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
         kept.setdefault(barrier.unit.position, []).append(numbers[barrier.op])
     dropped = {numbers[op] for op in body.synchronisation} - {n for k in kept.values() for n in k}
     current = move_accesses(buffers, slots, list(body.ops))
-    for places in current:
-        for op in places:
-            _make_asynchronous(op)
-            names.remove(op, (names.STAGE, names.ORDER, names.ASYNC))
-            names.keep_cycles(op)
+    for op in (op for places in current for op in places):
+        # The ops of a statement that is async by annotation get the attribute that makes them so.
+        for inner in walk(op) if names.ASYNC in op.attributes else ():
+            name = row_of(inner).async_attribute
+            if name:
+                inner.attributes[name] = ir.UnitAttr.get(op.context)
+        names.remove(op, (names.STAGE, names.ORDER, names.ASYNC))
+        names.keep_cycles(op)
     # Waits and groups use tokens of groups before them.
     erase(current[n][0] for n in sorted(dropped))
     commits = {group.members[-1].position: group for group in plan.groups}
@@ -187,14 +190,6 @@ def build_kernel(plan: Plan, buffers: list[VersionedBuffer]) -> KernelUnits:
             units.append(KernelUnit((commit,), group.stage, None))
             tokens[group.number] = commit.results[0]
     return KernelUnits(tuple(u for u in units if not _is_dead(u)), tokens, slots)
-
-
-def _make_asynchronous(op: Operation) -> None:
-    """Give the ops of a statement that is async by annotation the attribute that makes them so."""
-    for inner in walk(op) if names.ASYNC in op.attributes else ():
-        name = row_of(inner).async_attribute
-        if name:
-            inner.attributes[name] = ir.UnitAttr.get(op.context)
 
 
 def _ungrouped(op: Operation, inside_pipeline: bool) -> list[Operation]:

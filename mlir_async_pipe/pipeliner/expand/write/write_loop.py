@@ -472,11 +472,23 @@ class LoopWriter:
         self.kernel_loop = self._kernel() if plan.tiles is None else self._kernel_of(plan.tiles)
         for e in range(1, plan.peeled_epilogue + 1):
             self.steps.write(Epilogue(e, self.values), steps.epilogue[e - 1])
-            self._advance(e)
+            # Those that are still asked for go to the next step.
+            last = e == plan.peeled_epilogue
+            live = [each for each in self.recurrences if each.has_results or not last]
+            for recurrence in live:
+                recurrence.prepare()
+            for recurrence in live:
+                recurrence.commit()
         after = Epilogue(plan.peeled_epilogue + 1, self.values)
         for wait in steps.drains:
             self.steps.wait(wait, after, drains=True)
-        results = self._results(after)
+        # The argument of one more iteration, as a user after the epilogue sees it.
+        sources = self.sources
+        entries = zip(sources.arguments, self.loop.results, sources.initial, strict=True)
+        results = [
+            after.value(argument, self.last_stage) if is_used(result) else initial
+            for argument, result, initial in entries
+        ]
         for counter in plan.counters:
             for asked in (counter.slot, counter.phase):
                 asked.replace_all_uses_with(after.value(asked, self.last_stage))
@@ -487,7 +499,10 @@ class LoopWriter:
         integers = self.integers
         entries = self._entries()
         ends = self._ends_of_stages()
-        loop = self._create_loop(entries)
+        later = self._begins_later
+        upper = integers.upper if later else integers.kernel_end
+        bounds = [integers.first_plus(later), upper, integers.step]
+        loop = write_for(bounds, entries, integers.ip, self.location, self._kept_attributes())
         outer, block = integers.ip, loop.regions[0].blocks[0]
         integers.enter(ir.InsertionPoint(block))
         variable, *carried = block.arguments
@@ -542,7 +557,13 @@ class LoopWriter:
 
     def _entries(self) -> list[Value]:
         """What all that is carried holds when the kernel begins."""
-        over = self._groups_that_are_over()
+        # One empty group a queue stands for tokens of groups that never were.
+        empty: dict[str, Value] = {}
+        over: dict[Value, Value] = {}
+        for group in self.plan.synchronisation.over:
+            if group.queue not in empty:
+                empty[group.queue] = self.steps.empty_group(group)
+            over[self.kernel.tokens[group.number]] = empty[group.queue]
         entries = [self._entry(source, n, over) for source, n in self._lines]
         for recurrence in self.recurrences:
             entries += recurrence.entries(self.last_stage)
@@ -561,15 +582,6 @@ class LoopWriter:
         for recurrence in self.recurrences:
             following += recurrence.advanced()
         return following
-
-    def _groups_that_are_over(self) -> dict[Value, Value]:
-        """What stands for tokens of groups that never were: one empty group a queue."""
-        empty: dict[str, Value] = {}
-        for group in self.plan.synchronisation.over:
-            if group.queue not in empty:
-                empty[group.queue] = self.steps.empty_group(group)
-        tokens = self.kernel.tokens
-        return {tokens[g.number]: empty[g.queue] for g in self.plan.synchronisation.over}
 
     def _entry(self, source: ValueSource, n: int, over: dict[Value, Value]) -> Value:
         """What register r_n holds when the kernel begins. Before the first iteration a token is
@@ -593,12 +605,6 @@ class LoopWriter:
         stages = [stage for stage in of_units if stage < self.last_stage - self.plan.peeled]
         return {s: None if compares else integers.end_of_all_but(last - s) for s in stages}
 
-    def _create_loop(self, entries: list[Value]) -> Operation:
-        integers, later = self.integers, self._begins_later
-        upper = integers.upper if later else integers.kernel_end
-        bounds = [integers.first_plus(later), upper, integers.step]
-        return write_for(bounds, entries, integers.ip, self.location, self._kept_attributes())
-
     def _kept_attributes(self) -> dict[str, Any]:
         given = attributes_of(self.loop).items()
         return {name: value for name, value in given if name not in names.LOOP_NAMES}
@@ -611,24 +617,6 @@ class LoopWriter:
         for recurrence in self.recurrences:
             recurrence.bind(carried[start : start + recurrence.width])
             start += recurrence.width
-
-    def _advance(self, e: int) -> None:
-        """Take the recurrences that are still asked for to the step after e."""
-        more = e < self.plan.peeled_epilogue
-        live = [recurrence for recurrence in self.recurrences if more or recurrence.has_results]
-        for recurrence in live:
-            recurrence.prepare()
-        for recurrence in live:
-            recurrence.commit()
-
-    def _results(self, after: Part) -> list[Value]:
-        """The argument of one more iteration, as a user after the epilogue sees it."""
-        return [
-            after.value(argument, self.last_stage) if is_used(result) else initial
-            for argument, result, initial in zip(
-                self.sources.arguments, self.loop.results, self.sources.initial, strict=True
-            )
-        ]
 
 
 # An inner loop in the loop that is expanded next ---------------------------------------------
@@ -824,23 +812,15 @@ def _join(members: list[Operation]) -> None:
     for member in members:
         *_, end = operations(member.regions[0].blocks[0])
         yielded += list(end.operands)
-    results = [result for member in members for result in member.results]
+    results = _results(members)
     for result, value in zip(results, yielded, strict=True):
         _use_inside(members, result, value)
     kept = [n for n, result in enumerate(results) if is_used(result)]
-    zeros = [
-        value
-        for member in members
-        if len(member.results)
-        for value in end_of(member.regions[1]).operands
-    ]
-    joined = write_if(
-        members[0].operands[0],
-        [yielded[n] for n in kept],
-        [zeros[n] for n in kept] or None,
-        before(members[0]),
-        members[0].location,
-    )
+    first, *_ = members
+    giving = [member for member in members if len(member.results)]
+    zeros = [value for member in giving for value in end_of(member.regions[1]).operands]
+    then, otherwise = ([values[n] for n in kept] for values in (yielded, zeros))
+    joined = write_if(first.operands[0], then, otherwise or None, before(first), first.location)
     for n, result in zip(kept, joined.results, strict=True):
         results[n].replace_all_uses_with(result)
     for member in members:

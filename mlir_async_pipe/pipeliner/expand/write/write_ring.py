@@ -189,7 +189,12 @@ class RingLoop:
     def write(self, slot: Value, phase: Value) -> list[Value]:
         """Lower the loop of all warps, and expand it; returns slot and phase after it."""
         plan, initial = self.plan, list(self.loop.operands)[3:]
-        issues = self._issues()
+        # An i1 of the warp that copies; None where the predicates of the input stay.
+        issues, leader = None, plan.issue.leader
+        if leader is not None:
+            thread = compared_thread(leader)
+            assert thread is not None
+            issues = IntegerWriter.before(self.loop).compare("ult", thread, WARP)
         # What the input carries for its copies, for those that run ahead.
         carried = [initial[number] for number in plan.issue.advanced]
         kinds = [value.type for value in [*self.loop.results, *carried]]
@@ -264,15 +269,6 @@ class RingLoop:
                     set_integer(op, GROUP_NUMBER, stages.awaited.get(number, number), 64)
 
     # -- copies --------------------------------------------------------------------------------
-
-    def _issues(self) -> Value | None:
-        """An i1 of the warp that copies; None where the predicates of the input stay."""
-        leader = self.plan.issue.leader
-        if leader is None:
-            return None
-        thread = compared_thread(leader)
-        assert thread is not None
-        return IntegerWriter(before(self.loop), self.loop.location).compare("ult", thread, WARP)
 
     def _copy_ahead(
         self, state: list[Value], issues: Value | None, place: Operation

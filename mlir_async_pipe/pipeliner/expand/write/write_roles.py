@@ -313,8 +313,13 @@ class GroupOrder:
     def __init__(self, group: Value, block: RoleBlock, build: IntegerWriter, loc: Any) -> None:
         self.loc = loc
         i32 = ir.IntegerType.get_signless(32, loc.context)
+        number = build.cast("arith.index_cast", group, i32)
         # Handed around in the warp: so ptxas knows that all lanes have the same.
-        self.group = _of_first_lane(build.cast("arith.index_cast", group, i32), build.ip, loc)
+        here = IntegerWriter(build.ip, loc)
+        operands = [number, here.constant(0, i32), here.constant(32, i32)]
+        mode = {"mode": attribute("#gpu<shuffle_mode idx>", loc.context)}
+        i1 = ir.IntegerType.get_signless(1, loc.context)
+        self.group = here.op("gpu.shuffle", operands, [i32, i1], mode).results[0]
         self.is_first, second = (build.compare("eq", self.group, number) for number in (0, 1))
         self.own = build.add(self.group, block.order)
         self.other = build.subtract(build.constant(block.order + 1, i32), self.group)
@@ -337,14 +342,6 @@ class GroupOrder:
 
     def _arrive(self, number: Value, ip: Any) -> None:
         create("nvvm.barrier.arrive", [number, self.meeting], ip=ip, loc=self.loc)
-
-
-def _of_first_lane(number: Value, ip: Any, loc: Any) -> Value:
-    i32, i1 = (ir.IntegerType.get_signless(bits, loc.context) for bits in (32, 1))
-    build = IntegerWriter(ip, loc)
-    operands = [number, build.constant(0, i32), build.constant(32, i32)]
-    mode = {"mode": attribute("#gpu<shuffle_mode idx>", loc.context)}
-    return build.op("gpu.shuffle", operands, [i32, i1], mode).results[0]
 
 
 # Products in tensor memory -------------------------------------------------------------------
