@@ -314,9 +314,8 @@ def _allocate(loads: list[Operation], block: Size, function: Operation) -> dict[
     }
     made = {}
     for kind in dict.fromkeys(op.results[0].type for op in loads):
-        count = 1 + max(
-            integer_attribute(op, MARK) or 0 for op in loads if op.results[0].type == kind
-        )
+        of_kind = [op for op in loads if op.results[0].type == kind]
+        count = 1 + max(integer_attribute(op, MARK) or 0 for op in of_kind)
         vector = as_kind(ir.VectorType, kind)
         width, element = (1, kind) if vector is None else (vector.shape[0], vector.element_type)
         shape = [count, prod(block), width]

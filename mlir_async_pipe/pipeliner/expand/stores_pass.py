@@ -169,7 +169,7 @@ def mark_stores(tops: list[Operation]) -> None:
     """Ask for stores in flight in the loops at or below `tops` that wait for some."""
     for top in dict.fromkeys(tops):
         for wait in list(waits_of_stores(top)):
-            loop = next((op for op in ancestors(wait) if op.name == "scf.for"), None)
+            loop = enclosing(wait, ["scf.for"])
             if loop is not None and STORES_IN_FLIGHT not in loop.attributes:
                 loop.attributes[STORES_IN_FLIGHT] = ir.UnitAttr.get(loop.context)
 

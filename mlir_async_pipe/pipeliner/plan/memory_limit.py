@@ -68,8 +68,14 @@ def fit_into(
     chosen = tight
     steps = 1 + max(use.stage for own in uses for use in own)
     if prod(len(of_plan) for of_plan in choices) * steps <= LARGEST_SEARCH:
+
+        def looseness(choice: tuple[BufferPlan, ...]) -> tuple[int, int, int]:
+            """Groups left in flight by the strictest wait of each queue, and by all waits; bytes."""
+            left = counts(choice).values()
+            return sum(map(min, left)), sum(map(sum, left)), -workgroup_bytes(choice)
+
         fitting = (choice for choice in product(*choices) if workgroup_bytes(choice) <= free)
-        chosen = max(fitting, key=lambda one: (*_looseness(counts(one)), -workgroup_bytes(one)))
+        chosen = max(fitting, key=looseness)
     for before, now in zip(plans, chosen, strict=True):
         if now.versions < before.versions:
             diagnostics.remark(
@@ -94,11 +100,6 @@ def _choices(plan: BufferPlan, uses: list[BufferUse]) -> list[BufferPlan]:
     return [*(replace(plan, versions=v, extra_wait=True) for v in fewer), plan]
 
 
-def _looseness(counts: Counts) -> tuple[int, int]:
-    """Groups left in flight by the strictest wait of each queue, and by all waits."""
-    return sum(map(min, counts.values())), sum(map(sum, counts.values()))
-
-
 def too_large(
     limit: int, beside: int, loop: Operation, tight: tuple[BufferPlan, ...]
 ) -> PipelineError:
@@ -106,14 +107,13 @@ def too_large(
     one_version = sum(p.slot_bytes for p in tight if p.root.space == "workgroup")
     most = max(0, limit - beside) // one_version if one_version else 0
     others = f", of which other buffers take {beside}" if beside else ""
+    few = f"{most} versions of every buffer would fit"
     return PipelineError(
         f"cannot pipeline: the versions need {workgroup_bytes(tight)} bytes of workgroup memory, "
         f"the limit is {limit}{others}",
         code="smem-limit",
         at=loop,
-        advice=f"{most} versions of every buffer would fit"
-        if most
-        else "not even one version of every buffer fits",
+        advice=few if most else "not even one version of every buffer fits",
     )
 
 

@@ -78,18 +78,15 @@ def form_groups(
     runs: list[list[Unit]] = []
     between: list[Unit] = []
     for unit in units.units:
-        if unit.asynchronous:
-            if (
-                runs
-                and _may_join(unit, runs[-1], given, conflicts)
-                and _may_stay_open(runs[-1], between, given)
-            ):
-                runs[-1].append(unit)
-            else:
-                runs.append([unit])
-            between = []
-        elif not unit.pure:
-            between.append(unit)
+        if not unit.asynchronous:
+            between += [] if unit.pure else [unit]
+            continue
+        last = runs[-1] if runs else []
+        if last and _may_join(unit, last, given, conflicts) and _stays_open(last, between, given):
+            last.append(unit)
+        else:
+            runs.append([unit])
+        between = []
     groups = tuple(_group(number, run) for number, run in enumerate(runs))
     _remark_splits(groups, given, diagnostics)
     return groups
@@ -107,27 +104,23 @@ def _may_join(
     )
 
 
-def _may_stay_open(run: list[Unit], between: list[Unit], given: dict[int, int]) -> bool:
+def _stays_open(run: list[Unit], between: list[Unit], given: dict[int, int]) -> bool:
     """Whether a group of the input can be committed after units that stand between its copies:
     they touch no memory that the copies touch, so that none of them waits for it."""
     if not between:
         return True
     if given.get(run[-1].position) is None or run[-1].scoped:
         return False
-    touched = _roots(run)
-    others = _roots(between)
-    return (
-        touched is not None
-        and others is not None
-        and not any(may_alias(a, b) for a in touched for b in others)
-    )
+    touched, others = _roots(run), _roots(between)
+    if touched is None or others is None:
+        return False
+    return not any(may_alias(a, b) for a in touched for b in others)
 
 
 def _roots(units: list[Unit]) -> set[Root] | None:
     """The memory that units touch; None if that is not known."""
     found: set[Root] = set()
-    tops = [op for unit in units for op in unit.ops]
-    for op in (inner for top in tops for inner in walk(top)):
+    for op in (inner for unit in units for top in unit.ops for inner in walk(top)):
         touched = accesses(op)
         if not touched and not is_pure(op) and op.name not in REGION_ROWS:
             return None
@@ -380,18 +373,16 @@ def empty_groups(groups: tuple[Group, ...], t: int) -> tuple[Group, ...]:
 
 
 def filling(plan: Synchronisation) -> Filling:
-    found = sum(len(step.empty) for step in plan.prologue)
-    return Filling(found, sum(_empty_after(wait, plan.prologue) for wait in plan.kernel.waits))
-
-
-def _empty_after(wait: PlannedWait, prologue: tuple[StepSync, ...]) -> int:
-    """The empty groups that are younger than what the wait's first iteration waits for."""
-    commit = max(len(prologue) - wait.lag, wait.group.stage)
-    return sum(
-        group.queue == wait.group.queue and (t > commit or group.position > wait.group.position)
-        for t, step in enumerate(prologue[commit:], commit)
-        for group in step.empty
-    )
+    kept, prologue = 0, plan.prologue
+    for wait in plan.kernel.waits:
+        # The empty groups that are younger than what the wait's first iteration waits for.
+        commit = max(len(prologue) - wait.lag, wait.group.stage)
+        kept += sum(
+            group.queue == wait.group.queue and (t > commit or group.position > wait.group.position)
+            for t, step in enumerate(prologue[commit:], commit)
+            for group in step.empty
+        )
+    return Filling(sum(len(step.empty) for step in prologue), kept)
 
 
 # What has to be over -----------------------------------------------------------------------------
@@ -430,11 +421,9 @@ def needs_of(dependences: list[Dependence], units: Units, group_of: dict[int, Gr
     for dependence in dependences:
         source = units.unit_of(dependence.source.top)
         target = units.unit_of(dependence.target.top)
-        if not source.asynchronous:
-            continue
-        if source.position == target.position and dependence.distance == 0:
-            continue
-        needs.append(Need(target, group_of[source.position], dependence.distance))
+        same = source.position == target.position and dependence.distance == 0
+        if source.asynchronous and not same:
+            needs.append(Need(target, group_of[source.position], dependence.distance))
     return list(dict.fromkeys(needs))
 
 
@@ -462,15 +451,9 @@ def uses_of(
     for number, region in enumerate(regions):
         unit = units.unit_of(region.top)
         group = group_of.get(unit.position) if unit.asynchronous else None
+        position, queue = (None, None) if group is None else (group.position, group.queue)
+        updates = region.access is None or region.access.kind == "atomic"
         found.append(
-            BufferUse(
-                unit.stage,
-                unit.position,
-                region.writes,
-                None if group is None else group.position,
-                None if group is None else group.queue,
-                number,
-                region.access is None or region.access.kind == "atomic",
-            )
+            BufferUse(unit.stage, unit.position, region.writes, position, queue, number, updates)
         )
     return found

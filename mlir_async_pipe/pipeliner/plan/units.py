@@ -145,16 +145,18 @@ class Units:
     `pure_places` are those of pure ops, by their number in the body's table."""
 
     def __init__(self, body: Body, schedule: Schedule) -> None:
-        self.body = body
-        self.statement_places = schedule
-        table = body.table
-        self._table = table
+        self.body, self.statement_places = body, schedule
+        self._table = table = body.table
         self._end = len(table.ops) - 1
         self._places = {table.number[op]: place for op, place in schedule.items()}
         self._asynchronous = {n for n, place in self._places.items() if place.asynchronous}
         self._rematerialised = rematerialisable(body)
         self._scoped, self._scopes = form_scopes(body, self._places, self._asynchronous)
-        self._issued = self._places_of_issue()
+        # Where each statement is issued: a scope is issued as a whole, with its first one.
+        self._issued = dict(self._places)
+        for scope in self._scopes:
+            first = self._first(scope)
+            self._issued.update((op, first) for op in scope if op in self._places)
         # What synchronises is derived again, and uses nothing.
         self._synchronisation = {table.number[op] for op in body.synchronisation}
         self.pure_places = self._find_pure_places()
@@ -179,40 +181,32 @@ class Units:
         """The place of the statement of a scope that comes first in order."""
         return min((self._places[op] for op in scope if op in self._places), key=lambda p: p.order)
 
-    def _places_of_issue(self) -> dict[int, SchedulePlace]:
-        """Where each statement is issued: a scope is issued as a whole, with its first one."""
-        places = dict(self._places)
-        for scope in self._scopes:
-            first = self._first(scope)
-            places.update((op, first) for op in scope if op in self._places)
-        return places
-
     def _find_pure_places(self) -> dict[int, tuple[SchedulePlace, ...]]:
         """Where each pure op runs: one place, or one a stage if it is rematerialised."""
         places: dict[int, tuple[SchedulePlace, ...]] = {}
         for op in reversed(range(self._end)):
             if op in self._places or op in self._synchronisation:
                 continue
-            wanted = [
-                place
-                for result in self._table.results[op]
-                for place in self._wanted_by(op, result, places)
-            ]
-            if not wanted:
-                continue
-            if op in self._rematerialised:
+            results = self._table.results[op]
+            wanted = [p for result in results for p in self._wanted_by(op, result, places)]
+            if op in self._rematerialised and wanted:
                 stages = {place.stage for place in wanted}
                 places[op] = tuple(min(p for p in wanted if p.stage == stage) for stage in stages)
-            else:
+            elif wanted:
                 places[op] = (min(wanted),)
         return places
 
     def _wanted_by(
         self, op: int, result: int, places: dict[int, tuple[SchedulePlace, ...]]
     ) -> list[SchedulePlace]:
-        users = [user for user in self._table.users[result] if self._runs(user, places)]
+        # What is written again: not what synchronises, nor a pure op that nobody uses.
+        runs = (self._issued, places, (self._end,))
+        users = [u for u in self._table.users[result] if any(u in known for known in runs)]
         if users == [self._end]:
-            return [self._place_of_carried(op, result)]
+            # It goes with the earliest user of its iter_arg, or with the latest of its operands where that
+            # comes later or the iter_arg has no user.
+            candidates = [*self._statement_producers(op), *self._takers(result)[:1]]
+            return [max(candidates, default=SchedulePlace(0, 0))]
         wanted: list[SchedulePlace] = []
         for user in users:
             issued = self._issued.get(user)
@@ -220,17 +214,6 @@ class Units:
         if wanted and self._end in users:
             wanted += self._takers(result)[:1]
         return wanted
-
-    def _runs(self, user: int, places: dict[int, tuple[SchedulePlace, ...]]) -> bool:
-        """Whether an op is written again: not what synchronises, nor a pure op that nobody uses."""
-        return user == self._end or user in self._issued or user in places
-
-    def _place_of_carried(self, op: int, result: int) -> SchedulePlace:
-        """A value that only the yield uses goes with the earliest user of its iter_arg, or with
-        the latest of its operands where that comes later or the iter_arg has no user."""
-        return max(
-            [*self._statement_producers(op), *self._takers(result)[:1]], default=SchedulePlace(0, 0)
-        )
 
     def _takers(self, result: int) -> list[SchedulePlace]:
         """The statements that use what the yield forwards, in their next iteration, the earliest first."""
@@ -265,10 +248,8 @@ class Units:
         for op, place in self._places.items():
             if op not in inside:
                 entries.append((place.order, op, 1, op, place.stage, (op,)))
-        for op, pure_places in self.pure_places.items():
-            if op in inside:
-                continue
-            for place in pure_places:
+        for op, place in ((op, p) for op, places in self.pure_places.items() for p in places):
+            if op not in inside:
                 start = min(op, before.get((op, place.stage, place.order), op))
                 entries.append((place.order, start, 0, op, place.stage, (op,)))
         entries.sort()
@@ -337,43 +318,36 @@ def _connected(body: Body, run: list[int]) -> list[tuple[int, ...]]:
     """Split a run of async statements into the parts that share values, with the pure ops
     between; raises PipelineError (async-value-escapes) if a value leaves its scope."""
     for op in run:
-        _check_free_of_waits(body.table.ops[op])
-        _check_free_of_calls(body.table.ops[op])
+        _check_inside(body.table.ops[op])
     result = [tuple(sorted(members | between)) for members, between in _parts(body, run)]
     for scope in result:
         _check_closed(scope, body.table)
     return sorted(result)
 
 
-def _check_free_of_waits(op: Operation) -> None:
-    """A scope runs at any moment after its issue: a group, a wait or a barrier in it would
-    happen then. Raises PipelineError (synchronisation-in-scope)."""
+def _check_inside(op: Operation) -> None:
+    """A scope runs at any moment after its issue: a group, a wait or a barrier in it would happen then. MLIR looks
+    for no symbol from inside an unregistered op, so a call in a scope would not verify.
+
+    Raises PipelineError (synchronisation-in-scope, call-in-scope)."""
     inner = synchronisation_in(op)
-    if inner is None:
-        return
-    raise PipelineError(
-        f"cannot pipeline: async '{op.name}' holds '{inner.name}', which belongs outside of what "
-        "completes later",
-        code="synchronisation-in-scope",
-        at=inner,
-        notes=(("the async statement", op),),
-        advice="take groups, waits and barriers out of the statement, or leave it synchronous",
-    )
-
-
-def _check_free_of_calls(op: Operation) -> None:
-    """MLIR looks for no symbol from inside an unregistered op, so a call in a scope would not
-    verify. Raises PipelineError (call-in-scope)."""
-    call = next((inner for inner in walk(op) if inner.name in CALL_OPS), None)
-    if call is None:
-        return
-    raise PipelineError(
-        f"cannot pipeline: async '{call.name}': a function cannot be called from what completes "
-        "later",
-        code="call-in-scope",
-        at=call,
-        advice="inline it, or leave the statement synchronous",
-    )
+    if inner is not None:
+        raise PipelineError(
+            f"cannot pipeline: async '{op.name}' holds '{inner.name}', which belongs outside of what "
+            "completes later",
+            code="synchronisation-in-scope",
+            at=inner,
+            notes=(("the async statement", op),),
+            advice="take groups, waits and barriers out of the statement, or leave it synchronous",
+        )
+    for call in (inner for inner in walk(op) if inner.name in CALL_OPS):
+        why = "a function cannot be called from what completes later"
+        raise PipelineError(
+            f"cannot pipeline: async '{call.name}': {why}",
+            code="call-in-scope",
+            at=call,
+            advice="inline it, or leave the statement synchronous",
+        )
 
 
 def joined_by_values(body: Body, statements: list[Operation]) -> list[frozenset[Operation]]:
@@ -416,14 +390,13 @@ def _producers_between(
 
 
 def _check_closed(scope: tuple[int, ...], table: BodyTable) -> None:
-    for op in scope:
-        for number in table.following(op):
-            if number not in scope:
-                made, user = table.ops[op], table.ops[number]
-                raise PipelineError(
-                    f"cannot pipeline: the value of async '{made.name}' is used outside its "
-                    f"async stage by '{user.name}'; async statements hand on memory only",
-                    code="async-value-escapes",
-                    at=made,
-                    notes=(("the user", user),),
-                )
+    for number, following in ((op, user) for op in scope for user in table.following(op)):
+        if following not in scope:
+            made, user = table.ops[number], table.ops[following]
+            raise PipelineError(
+                f"cannot pipeline: the value of async '{made.name}' is used outside its "
+                f"async stage by '{user.name}'; async statements hand on memory only",
+                code="async-value-escapes",
+                at=made,
+                notes=(("the user", user),),
+            )
