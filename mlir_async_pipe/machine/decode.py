@@ -37,7 +37,7 @@ from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import NONE, Array, merge
 from mlir_async_pipe.machine.memory import MemRefShape, memref_shape
 from mlir_async_pipe.machine.terms import is_array
-from mlir_async_pipe.machine.trace import Event, TraceEntry
+from mlir_async_pipe.machine.timeline import Event, TraceEntry
 from mlir_async_pipe.session.arguments import did_you_mean
 from mlir_async_pipe.session.diagnostics import MachineError, Place
 from mlir_async_pipe.vocabulary import Queue, Row, operand_groups, order_of, queue_of, row_of

@@ -18,7 +18,7 @@ from mlir_async_pipe.machine.lane_values import Array, arrays_in, lanes_of, unif
 from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, Memory
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.terms import is_symbolic
-from mlir_async_pipe.machine.trace import Trace, WaitLog
+from mlir_async_pipe.machine.timeline import Trace, WaitLog
 from mlir_async_pipe.machine.warp_clock import ClockedDetector, WarpClock
 from mlir_async_pipe.session.diagnostics import MachineError, Place, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size

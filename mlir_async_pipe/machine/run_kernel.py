@@ -36,8 +36,7 @@ from mlir_async_pipe.machine.memory import (
     memref_shape,
 )
 from mlir_async_pipe.machine.terms import as_array, contiguous, is_symbolic
-from mlir_async_pipe.machine.timeline import Timeline, lay_out
-from mlir_async_pipe.machine.trace import Trace, WaitRun
+from mlir_async_pipe.machine.timeline import Timeline, Trace, WaitRun, lay_out
 from mlir_async_pipe.machine.warp_clock import ClockedDetector, Flags, WarpClock
 from mlir_async_pipe.machine.warp_order import scheduler_of
 from mlir_async_pipe.ptx import with_assembly_read

@@ -1,4 +1,4 @@
-"""When things happen: the trace of thread 0 laid out in cycles by a cost model.
+"""What the first thread did, in order (the trace), and when: the trace laid out in cycles by a cost model.
 
 The thread runs its ops one after the other. A copy occupies its queue for bytes / throughput
 cycles and arrives `latency` cycles later; groups of a queue complete in order. A wait stalls
@@ -7,6 +7,8 @@ until the last op that it covers has arrived:
     latency 500, compute 300, two stages: the copy is issued one iteration ahead, so each wait
     stalls 500 - 300 = 200 cycles; with three stages it is issued 600 cycles ahead: no stall.
 
+The trace has one entry for each event that matters for time. `WaitLog` keeps for every wait with tokens how many younger
+groups were committed when it ran: the smallest such number over a run is the largest count that is safe on its paths.
 This is a model to see schedules by, not a simulator of a chip: one thread stands for all. A timeline
 is written as Chrome trace JSON (opens in Perfetto) or as SVG.
 """
@@ -17,11 +19,92 @@ import json
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from mlir_async_pipe.facts.costs.cost_model import CostModel, QueueClock
-from mlir_async_pipe.machine.trace import Trace, TraceEntry
 from mlir_async_pipe.session.diagnostics import Place, UsageError
+
+Event = Literal["op", "issue", "commit", "wait", "barrier", "loop", "iteration", "end"]
+
+
+@dataclass(frozen=True)
+class TraceEntry:
+    """One event of thread 0.
+
+    `queue` and `bytes` for issues; `group` is the number of the group that a commit makes;
+    `left` the groups that a wait leaves in flight (-1 elsewhere), `covers` the number of ops
+    of the queue that are over then; `cost` the cycles that stand on the op,
+    `kind` under which else its cost is found.
+    """
+
+    event: Event
+    op: str
+    place: Place
+    queue: str = ""
+    bytes: int = 0
+    group: int = -1
+    left: int = -1
+    covers: int = 0
+    cost: int | None = None
+    kind: str = ""
+
+
+@dataclass
+class Trace:
+    """All entries of thread 0, in program order; `limit` bounds their number."""
+
+    entries: list[TraceEntry] = field(default_factory=list)
+    limit: int = 200_000
+
+    def add(self, entry: TraceEntry) -> None:
+        """Append an entry, silently dropping what is over the limit."""
+        if len(self.entries) < self.limit:
+            self.entries.append(entry)
+
+    def executed(self, site: Any) -> None:
+        """An op ran that is no event of its own; structured ops and async ops are left out."""
+        if site.row.queue is None and site.row.barrier is None:
+            self.add(TraceEntry("op", site.name, site.place, cost=site.cost, kind=site.kind))
+
+
+@dataclass(frozen=True)
+class WaitRun:
+    """One wait op over a run: `count` is the largest N that it ran with, `exact` the smallest
+    number of groups younger than the one that its token names, `times` how often it ran."""
+
+    op: str
+    place: Place
+    queue: str
+    count: int
+    exact: int | None
+    times: int
+
+
+class WaitLog:
+    """Gathers wait records by op."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, WaitRun] = {}
+
+    def add(self, site: Any, queue: str, count: int, younger: np.ndarray | None) -> None:
+        """One execution; `younger` has an entry for each active lane, None without token."""
+        exact = None if younger is None or len(younger) == 0 else int(younger.min())
+        known = self._records.get(site.number)
+        if known is not None:
+            count = max(count, known.count)
+            seen = [value for value in (exact, known.exact) if value is not None]
+            exact = min(seen) if seen else None
+        times = 1 if known is None else known.times + 1
+        self._records[site.number] = WaitRun(site.name, site.place, queue, count, exact, times)
+
+    def all(self) -> tuple[WaitRun, ...]:
+        """All records, in order of the first execution."""
+        return tuple(self._records.values())
+
+
+# Cycles ------------------------------------------------------------------------------------
 
 Phase = Literal["prologue", "kernel", "epilogue"]
 

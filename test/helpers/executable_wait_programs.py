@@ -13,7 +13,7 @@ import numpy as np
 from helpers.random_wait_programs import Maker
 from helpers.wait_programs import Function, print_program
 from mlir_async_pipe import machine
-from mlir_async_pipe.machine.trace import Trace
+from mlir_async_pipe.machine.timeline import Trace
 from mlir_async_pipe.session.diagnostics import MachineError
 
 LENGTH = 4096

@@ -29,8 +29,7 @@ from helpers.latency_loops import (
 from mlir_async_pipe import api, machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.facts.costs.cost_model import CostModel
-from mlir_async_pipe.machine.timeline import lay_out
-from mlir_async_pipe.machine.trace import Trace
+from mlir_async_pipe.machine.timeline import Trace, lay_out
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import ScheduleRecord
 
 COST = "latency=500,barrier=20"

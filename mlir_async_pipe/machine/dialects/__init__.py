@@ -2,8 +2,6 @@
 
 from mlir_async_pipe.machine.dialects import (  # noqa: F401
     amd,
-    amd_matrix,
-    amd_tensor,
     arith,
     async_ops,
     control,
@@ -12,7 +10,6 @@ from mlir_async_pipe.machine.dialects import (  # noqa: F401
     mbarriers,
     memref,
     nvvm,
-    ptx_instructions,
     scf,
     tcgen05,
     tma,

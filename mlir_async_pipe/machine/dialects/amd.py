@@ -1,4 +1,4 @@
-"""amdgpu and rocdl: copies to LDS, ids.
+"""amdgpu and rocdl: copies to LDS, buffers, lanes, matrix cores, and the tensor data mover.
 
 Copies of gfx9 and gfx10 take one LDS address for the whole wave (it travels in a scalar
 register), and lane l writes at that address + l * bytes; on gfx1250 each lane names its own.
@@ -6,21 +6,55 @@ register), and lane l writes at that address + l * bytes; on gfx1250 each lane n
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.machine import access
+from mlir_async_pipe.machine import access, fragments
+from mlir_async_pipe.machine.access import fill
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.async_ops import byte_span, copier, issue_copy
-from mlir_async_pipe.machine.dialects.gpu import as_bytes, slice_of, within_warp
+from mlir_async_pipe.machine.dialects.async_ops import (
+    ElementCopy,
+    byte_span,
+    copier,
+    issue_copy,
+    refuse_in_scope,
+)
+from mlir_async_pipe.machine.dialects.gpu import (
+    arithmetic_of,
+    as_bytes,
+    fragment_product,
+    slice_of,
+    whole_warps,
+    within_warp,
+)
 from mlir_async_pipe.machine.dialects.llvm import wave_base
-from mlir_async_pipe.machine.kinds import Kind, kind_of
-from mlir_async_pipe.machine.lane_values import Array, MemRef, lanes_of, uniform
-from mlir_async_pipe.vocabulary import groups_of
+from mlir_async_pipe.machine.fragments import Fragment
+from mlir_async_pipe.machine.kinds import Kind, kind_of, stored_kind
+from mlir_async_pipe.machine.lane_values import Array, MemRef, Parts, lanes_of, uniform
+from mlir_async_pipe.machine.memory import memref_shape
+from mlir_async_pipe.vocabulary import Queue, groups_of
+from mlir_async_pipe.vocabulary.tensor_mover import (
+    BARRIER,
+    BLOCKS,
+    COUNT,
+    DATA_SIZE,
+    GATHER,
+    GLOBAL_WORD,
+    ITERATE,
+    LDS_WORD,
+    NOT_FOLLOWED,
+    PAD,
+    PAD_AMOUNT,
+    PAD_INTERVAL,
+    SIZES,
+    STRIDES,
+    TILE,
+    Field,
+)
 
 # Copies ---------------------------------------------------------------------------------
 
@@ -313,3 +347,249 @@ def read_lane(site: Site) -> Execute:
         return lanes_of(value, unit.width)[number]
 
     return execute
+
+
+# Matrix cores, and the loads from LDS that lay out their operands.
+
+
+@semantics("amdgpu.mfma")
+def mfma(site: Site) -> Execute:
+    """D = A B + C on 64 lanes, one block."""
+    m, n, k = (site.integer(name) or 0 for name in ("m", "n", "k"))
+    if (site.integer("blocks", 1) or 1) != 1 or (m, n) not in ((16, 16), (32, 32)):
+        raise site.unsupported(f"shape {m}x{n}x{k} with several blocks")
+    if site.operand_kind(0).name == "f64":
+        raise site.unsupported("f64 operands")
+    for name in ("abid", "cbsz"):
+        if site.integer(name, 0):
+            raise site.unsupported(f"{name} broadcasts")
+    if "none" not in site.text("blgp", "none"):
+        raise site.unsupported("blgp permutations")
+    return _product(site, fragments.cdna(m, n, k), 64)
+
+
+@semantics("amdgpu.wmma")
+def wmma(site: Site) -> Execute:
+    """D = A B + C on 32 lanes, in the layout of gfx11 (a lane holds all of k) or gfx12."""
+    m, n, k = (site.integer(name, 16) or 16 for name in ("m", "n", "k"))
+    if (m, n) != (16, 16):
+        raise site.unsupported(f"shape {m}x{n}x{k}")
+    held = int(np.prod(site.operand_kind(0).shape, dtype=np.int64))
+    whole = held == k
+    if whole and len(site.result_kind().shape) and site.result_kind().shape[0] != 8:
+        raise site.unsupported("16-bit accumulators in half a register")
+    return _product(site, fragments.rdna(11 if whole else 12, k), 32)
+
+
+def _product(site: Site, layouts: tuple[Fragment, Fragment, Fragment], lanes: int) -> Execute:
+    kind, arithmetic = site.result_kind(), arithmetic_of(site)
+
+    def execute(unit: Unit, *values: Array) -> Array:
+        if unit.warp != lanes:
+            raise site.unsupported(f"it runs on waves of {lanes}, the machine has {unit.warp}")
+        return fragment_product(unit, site, layouts, values, kind, arithmetic)
+
+    return execute
+
+
+@semantics("amdgpu.transpose_load")
+def transpose_load(site: Site) -> Execute:
+    """ds_read_tr of gfx950: 16 lanes read n rows of 16 elements, n each, and lane l receives
+    column l.
+
+    Lane i reads n neighbours of row i / (16 / n) from column n (i mod (16 / n)) on; of row j,
+    column l was read by lane (16 / n) j + l / n, as its element l mod n.
+    """
+    kind = site.result_kind()
+    count = int(np.prod(kind.shape, dtype=np.int64))
+    if 16 % count:
+        raise site.unsupported(f"{count} elements a lane")
+    element = memref_shape(site.operand_type(0), site.op).element
+    lane, row = np.arange(16)[:, None], np.arange(count)[None, :]
+    reader, place = 16 // count * row + lane // count, lane % count
+
+    def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
+        where = access.locate(unit, site, memory, indices, (count,))
+        rows = lanes_of(access.read(unit, site, where, element), unit.width)
+        groups = whole_warps(unit, site).reshape(-1, 16)
+        held = rows[groups].reshape(len(groups), 16, count)
+        result = np.zeros_like(held, shape=(unit.width, *kind.shape))
+        result[groups] = held[:, reader, place].reshape(len(groups), 16, *kind.shape)
+        return result
+
+    return execute
+
+
+# The tensor data mover of gfx1250: a descriptor of a tile, and copies of it between memory and LDS.
+#
+# A copy moves a tile for a whole wave: `sharedSize` elements from the base address on. Of a load what is
+# outside of `globalSize` is zeros, of a store it is left out. Sizes and strides name the slowest
+# dimension first. The copy is over when a wait for its counter or for its mark says so.
+
+_WORD_BYTES = 4
+_WORD, _HIGH_HALF = (1 << 32) - 1, (1 << 25) - 1
+# What must be 0 in the words of a copy that runs.
+_FIELDS = {"gather": GATHER, "blocks": BLOCKS, "barrier": BARRIER, "iterations": ITERATE}
+
+
+@dataclass(frozen=True)
+class Base(Parts):
+    """Where a tile begins, in bytes: in global memory and in LDS."""
+
+    source: Array
+    target: Array
+    element: Kind
+
+
+@dataclass(frozen=True)
+class TensorTile(Parts):
+    """A base, the sizes and strides of the tensor from there on, and the tile's sizes; of a load
+    `padding` (interval, amount) in bytes."""
+
+    base: Base
+    sizes: tuple[Array, ...]
+    strides: tuple[Array, ...]
+    shared: tuple[int, ...]
+    padding: tuple[int, ...]
+
+
+@semantics("amdgpu.make_dma_base")
+def make_base(site: Site) -> Execute:
+    """The addresses of one element in each memory."""
+    _, count, _, _ = site.segments()
+    element = memref_shape(site.operand_type(0), site.op).element
+
+    def execute(unit: Unit, *operands: Any) -> Base:
+        source, target = operands[0], operands[1 + count]
+        return Base(source.at(operands[1 : 1 + count]), target.at(operands[2 + count :]), element)
+
+    return execute
+
+
+@semantics("amdgpu.make_dma_descriptor")
+def make_descriptor(site: Site) -> Execute:
+    """A tile, with padding or without."""
+    groups = groups_of(site.op)
+    for name, why in NOT_FOLLOWED.items():
+        if len(groups.get(name, ())):
+            raise site.unsupported(f"a descriptor of which {why}")
+    sizes = site.integers("global_static_sizes")
+    strides = site.integers("global_static_strides")
+    shared = site.integers("shared_static_sizes")
+
+    def execute(unit: Unit, *operands: Any) -> TensorTile:
+        def given(name: str) -> tuple[Any, ...]:
+            return operands[groups[name].start : groups[name].stop]
+
+        return TensorTile(
+            operands[0],
+            tuple(fill(sizes, given("sizes"))),
+            tuple(fill(strides, given("strides"))),
+            tuple(int(size.max()) for size in fill(shared, given("tile_sizes"))),
+            tuple(
+                _WORD_BYTES * int(words.max())
+                for words in (*given("pad_interval"), *given("pad_amount"))
+            ),
+        )
+
+    return execute
+
+
+@semantics("amdgpu.tensor_load_to_lds", "amdgpu.tensor_store_from_lds")
+def copy_tile(site: Site) -> Execute:
+    """Copy the tile, once a wave, between now and the wait for it."""
+    loads, queue = site.name == "amdgpu.tensor_load_to_lds", site.queue()
+
+    def execute(unit: Unit, tile: TensorTile) -> None:
+        _copy(unit, site, queue, tile, unit.first_lanes(), loads=loads)
+
+    return execute
+
+
+@semantics("rocdl.tensor.load.to.lds", "rocdl.tensor.store.from.lds")
+def copy_by_words(site: Site) -> Execute:
+    """The same by a descriptor in words; those of a count of 0 copy nothing."""
+    loads, queue = "load" in site.row.op, site.queue()
+
+    def execute(unit: Unit, *groups: Any) -> None:
+        words = [lanes_of(group, unit.width).astype(np.int64) & _WORD for group in groups[:4]]
+        first = unit.first_lanes()
+        issued = first[_field(words, COUNT)[first] == 1]
+        if len(issued):
+            _copy(unit, site, queue, _tile_of_words(site, words, issued), issued, loads=loads)
+
+    return execute
+
+
+def _field(words: list[Array], field: Field) -> Array:
+    """The number in a field, in each lane."""
+    group = words[field.group]
+    found = np.zeros(len(group), np.int64)
+    for place in range(group.shape[1]):
+        low, high = max(field.first, 32 * place), min(field.first + field.bits, 32 * place + 32)
+        if low < high:
+            part = (group[:, place] >> (low - 32 * place)) & ((1 << (high - low)) - 1)
+            found |= part << (low - field.first)
+    return found
+
+
+def _tile_of_words(site: Site, words: list[Array], lanes: Array) -> TensorTile:
+    for name, field in _FIELDS.items():
+        if _field(words, field)[lanes].any():
+            raise site.unsupported(f"a descriptor of which {NOT_FOLLOWED[name]}")
+
+    def same(field: Field) -> int:
+        numbers = np.unique(_field(words, field)[lanes])
+        if len(numbers) > 1:
+            raise site.unsupported("tiles of several shapes at once")
+        return int(numbers[0])
+
+    tile = [same(field) for field in TILE]
+    rank = max((n + 1 for n, length in enumerate(tile) if length), default=0)
+    size, ones = 1 << same(DATA_SIZE), np.ones(len(words[0]), np.int64)
+    kind = stored_kind(f"i{size}", f"i{8 * size}")
+    high = words[0][:, GLOBAL_WORD + 1] & _HIGH_HALF
+    base = Base((high << 32) | words[0][:, GLOBAL_WORD], words[0][:, LDS_WORD], kind)
+    padded = same(PAD)
+    return TensorTile(
+        base,
+        tuple(_field(words, field) for field in SIZES[:rank][::-1]),
+        (*(_field(words, field) for field in STRIDES[: max(rank - 1, 0)][::-1]), ones),
+        tuple(tile[:rank][::-1]),
+        (4 * (2 << same(PAD_INTERVAL)), 4 * (same(PAD_AMOUNT) + 1)) if padded else (),
+    )
+
+
+def _copy(
+    unit: Unit, site: Site, queue: Queue, tile: TensorTile, lanes: Array, *, loads: bool
+) -> None:
+    """Put the copy of some lanes in flight. Of a load what is outside of the tensor becomes zero."""
+    refuse_in_scope(unit, site)
+    if not len(lanes):
+        return
+    in_global, in_lds, inside = (part[lanes] for part in _elements(unit, tile, padded=loads))
+    ends = (in_lds, inside, in_global, inside)
+    if loads:
+        ends = (in_global, inside, in_lds, np.ones_like(inside))
+    ElementCopy(unit, tile.base.element, lanes, *ends).issue(site, queue)
+
+
+def _elements(unit: Unit, tile: TensorTile, *, padded: bool) -> tuple[Array, Array, Array]:
+    """The byte addresses of all elements in global memory and in LDS, and which are inside of the tensor, in rows
+    for each lane."""
+    size = tile.base.element.item_bytes
+    steps = np.indices(tile.shared).reshape(len(tile.shared), -1)
+    linear: Any = np.zeros((1, steps.shape[1]), np.int64)
+    inside: Any = np.ones((1, steps.shape[1]), np.bool_)
+    for axis, positions in enumerate(steps):
+        linear = linear + positions * tile.strides[axis][:, None]
+        inside = inside & (positions < tile.sizes[axis][:, None])
+    bytes_before = np.arange(steps.shape[1]) * size
+    if padded and tile.padding:
+        interval, amount = tile.padding
+        bytes_before = bytes_before + bytes_before // interval * amount
+    return (
+        lanes_of(tile.base.source[:, None] + linear * size, unit.width),
+        lanes_of(tile.base.target[:, None] + bytes_before, unit.width),
+        lanes_of(inside, unit.width),
+    )

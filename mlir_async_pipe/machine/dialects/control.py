@@ -7,8 +7,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.amd import buffer_copy, lane_copy, wave_copier
-from mlir_async_pipe.machine.dialects.amd_tensor import copy_by_words
+from mlir_async_pipe.machine.dialects.amd import buffer_copy, copy_by_words, lane_copy, wave_copier
 from mlir_async_pipe.machine.dialects.async_ops import counter_wait, physical_commit, physical_wait
 from mlir_async_pipe.machine.dialects.gpu import barrier
 from mlir_async_pipe.machine.dialects.memref import fence

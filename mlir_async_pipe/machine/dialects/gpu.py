@@ -177,6 +177,12 @@ def fragment_product(
     return result
 
 
+def arithmetic_of(site: Site) -> ProductArithmetic:
+    """Of a product of operands 0 and 1."""
+    kinds = site.operand_kind(0), site.operand_kind(1)
+    return ProductArithmetic(kinds, site.result_kind().dtype)
+
+
 def within_warp(unit: Unit, source: Array) -> tuple[Array, Array]:
     """The lane of the unit at position `source` of each lane's own warp, and its validity."""
     warp = unit.warp
@@ -458,3 +464,73 @@ def mma_sync(site: Site) -> Execute:
         left = FACTOR_KINDS["tf32"]
     arithmetic = ProductArithmetic((left, left), kind.dtype, saturates=not kind.is_float)
     return lambda unit, *values: fragment_product(unit, site, layouts, values, kind, arithmetic)
+
+
+# gpu.subgroup_mma: matrices of a whole wave, of which each lane holds all elements here.
+#
+# Which lane has which element is not to be seen by a program, so a load is one that every lane makes,
+# and a store is made by lane 0. Products are summed in float32, integers in int32.
+
+
+@semantics("gpu.subgroup_mma_load_matrix")
+def load_wave_matrix(site: Site) -> Execute:
+    """Rows, or with `transpose` columns, `leadDimension` elements apart."""
+    kind = site.result_kind()
+    place = _wave_places(site, kind)
+
+    def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
+        whole_warps(unit, site)
+        where = access.span(unit, place(memory, indices), memory.element_bytes, unit.mask)
+        return access.read(unit, site, where, kind.element)
+
+    return execute
+
+
+@semantics("gpu.subgroup_mma_store_matrix")
+def store_wave_matrix(site: Site) -> Execute:
+    """The same places, written by the first lane of each wave."""
+    kind = site.operand_kind()
+    place = _wave_places(site, kind)
+
+    def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> None:
+        first = unit.mask_of(whole_warps(unit, site)[:, 0])
+        addresses = lanes_of(place(memory, indices), unit.width)
+        where = access.span(unit, addresses, memory.element_bytes, first)
+        access.write(unit, site, where, value, kind.element)
+
+    return execute
+
+
+def _wave_places(site: Site, kind: Kind) -> Any:
+    """A function that gives the byte address of each element of the matrix."""
+    lead = site.integer("leadDimension") or 0
+    rows, columns = (np.arange(size) for size in kind.shape)
+    steps = rows[:, None] * lead + columns
+    if site.has("transpose"):
+        steps = columns * lead + rows[:, None]
+
+    def place(memory: MemRef, indices: tuple[Array, ...]) -> Array:
+        return memory.at(indices)[:, None, None] + steps * memory.element_bytes
+
+    return place
+
+
+@semantics("gpu.subgroup_mma_constant_matrix")
+def constant_matrix(site: Site) -> Execute:
+    """One number in every place."""
+    kind = site.result_kind()
+    return lambda unit, value: np.broadcast_to(value[:, None, None], (len(value), *kind.shape))
+
+
+@semantics("gpu.subgroup_mma_compute")
+def multiply_wave_matrices(site: Site) -> Execute:
+    """A B + C."""
+    if site.has("a_transpose") or site.has("b_transpose"):
+        raise site.unsupported("of transposed operands")
+    kind, arithmetic = site.result_kind(), arithmetic_of(site)
+
+    def execute(unit: Unit, left: Array, right: Array, start: Array) -> Array:
+        whole_warps(unit, site)
+        return kind.settle(arithmetic.add(start, arithmetic.multiply(left, right)))
+
+    return execute

@@ -1,6 +1,6 @@
 """Descriptors of the tensor data mover in words, as kernels have them after lowering: judged as their ops are.
 
-Covers: vocabulary/tensor_mover.py, vocabulary/barriers.py, machine/dialects/amd_tensor.py
+Covers: vocabulary/tensor_mover.py, vocabulary/barriers.py, machine/dialects/amd.py
 """
 
 import functools

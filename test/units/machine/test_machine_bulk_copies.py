@@ -1,7 +1,7 @@
 """Tensor copies in every mode, reductions in the bulk group and stores of matrices, from their PTX: the numbers are NumPy's, and
 one sibling of each races.
 
-Covers: machine/dialects/tma.py, machine/dialects/nvvm.py, machine/dialects/ptx_instructions.py, machine/detector.py,
+Covers: machine/dialects/tma.py, machine/dialects/nvvm.py, machine/detector.py,
 machine/dialects/async_ops.py, vocabulary/tensor_boxes.py, ptx/instructions.py
 """
 

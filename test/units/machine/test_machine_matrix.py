@@ -3,7 +3,7 @@
 The expected places are copied element by element from the PTX ISA's figures of mma fragments
 and AMD's matrix instruction calculator, not computed by the code under test.
 
-Covers: machine/fragments.py, machine/dialects/amd_matrix.py, machine/dialects/gpu.py
+Covers: machine/fragments.py, machine/dialects/amd.py, machine/dialects/gpu.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tensor data mover on the machine: what it copies, when it is over, and which races are found.
 
-Covers: machine/dialects/amd_tensor.py, machine/fifos.py, machine/detector.py
+Covers: machine/dialects/amd.py, machine/fifos.py, machine/detector.py
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """The timeline: stalls against numbers worked by hand, and both file formats.
 
-Covers: machine/timeline.py, machine/trace.py, facts/costs/cost_model.py
+Covers: machine/timeline.py, facts/costs/cost_model.py
 """
 
 import json

@@ -1,6 +1,6 @@
 """Every row of the vocabulary runs on the machine, or is refused by name.
 
-Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py, machine/decode.py, machine/launch.py, machine/dialects/amd.py, machine/dialects/amd_tensor.py, machine/dialects/control.py, machine/dialects/gpu.py, machine/dialects/llvm.py, machine/dialects/arith.py, machine/dialects/nvvm.py, machine/dialects/tma.py
+Covers: vocabulary/async_ops.py, vocabulary/memory_ops.py, vocabulary/rows.py, machine/decode.py, machine/launch.py, machine/dialects/amd.py, machine/dialects/control.py, machine/dialects/gpu.py, machine/dialects/llvm.py, machine/dialects/arith.py, machine/dialects/nvvm.py, machine/dialects/tma.py
 """
 
 import re

@@ -1,6 +1,6 @@
 """Matrix products of a warpgroup on the machine, against NumPy.
 
-Covers: machine/dialects/warpgroup.py, machine/fragments.py, machine/trace.py
+Covers: machine/dialects/warpgroup.py, machine/fragments.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """gpu.subgroup_mma: a product of one tile, through workgroup memory, beside NumPy's.
 
-Covers: machine/dialects/amd_matrix.py, machine/kinds.py
+Covers: machine/dialects/gpu.py, machine/kinds.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """PTX instructions for which NVVM has no op: their rows, and that the machine and the checker read them so.
 
-Covers: vocabulary/ptx_rows.py, machine/dialects/ptx_instructions.py, checker/phases/op_effects.py, ptx/instructions.py
+Covers: vocabulary/ptx_rows.py, machine/dialects/nvvm.py, checker/phases/op_effects.py, ptx/instructions.py
 """
 
 from __future__ import annotations
