@@ -286,17 +286,16 @@ class Detector:
         return bad
 
     def _check_readers(self, use: Use, code: str = "missing-barrier") -> None:
-        current = self.read_epoch[use.where] == use.now
-        first, sites = self.reader[use.where], self.reader_site[use.where]
-        other = self._are_others(use, sites, first)
-        bad = current & other
-        if bad.any():
-            self._report_each(code, use, bad, sites, first)
-        second, sites = self.second_reader[use.where], self.second_site[use.where]
-        bad = current & ~other & (second != NOBODY)
-        bad &= self._are_others(use, sites, second)
-        if bad.any():
-            self._report_each(code, use, bad, sites, second)
+        left = self.read_epoch[use.where] == use.now
+        for readers, of in (
+            (self.reader, self.reader_site),
+            (self.second_reader, self.second_site),
+        ):
+            known, sites = readers[use.where], of[use.where]
+            bad = left & (known != NOBODY) & self._are_others(use, sites, known)
+            if bad.any():
+                self._report_each(code, use, bad, sites, known)
+            left &= ~bad
 
     def _check_other_block(self, use: Use, field: Array) -> None:
         others = field[use.where]

@@ -47,34 +47,21 @@ def round_bf16(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SmallFloat:
-    """An 8-bit float: `table` holds the value of each of the 256 codes."""
+    """An 8-bit float: `table` holds the value of each of the 256 codes; `codes`, in the order of their values, those of the numbers up
+    to each of the `ends`, and last those above all of them; `nan` is the code of a NaN."""
 
     table: Array
-    ordered: Array
     codes: Array
-    overflow: float
+    ends: Array
+    nan: int
 
     def encode(self, values: Any) -> Array:
-        """The codes of the nearest values, ties to the even code."""
+        """The codes of the nearest values, ties to the even code; beyond half a step over the largest value infinity or NaN."""
         flat = np.asarray(values, np.float32)
-        upper = np.clip(np.searchsorted(self.ordered, flat), 1, len(self.ordered) - 1)
-        low, high = self.ordered[upper - 1], self.ordered[upper]
-        to_low, to_high = flat - low, high - flat
-        even_low = self.codes[upper - 1] % 2 == 0
-        take_low = (to_low < to_high) | ((to_low == to_high) & even_low)
-        code = np.where(take_low, self.codes[upper - 1], self.codes[upper])
-        nan_code = int(np.flatnonzero(np.isnan(self.table))[-1])
-        # Beyond half a step over the largest value the result is the type's overflow value.
-        step = self.ordered[-1] - self.ordered[-2]
-        too_large = np.abs(flat) >= self.ordered[-1] + step / 2
-        if np.isnan(self.overflow):
-            code = np.where(too_large, nan_code, code)
-        else:
-            infinity = int(np.flatnonzero(np.isposinf(self.table))[0])
-            code = np.where(too_large, np.where(flat < 0, infinity | 0x80, infinity), code)
+        code = self.codes[np.searchsorted(self.ends, flat.astype(np.float64))]
         negative_zero = (flat == 0) & np.signbit(flat) & (self.table[0x80] == 0)
         code = np.where(negative_zero, 0x80, code)
-        return np.where(np.isnan(flat), nan_code, code).astype(np.uint8)
+        return np.where(np.isnan(flat), self.nan, code).astype(np.uint8)
 
     def round(self, values: Array) -> Array:
         """The nearest values of this type, as float32."""
@@ -101,8 +88,17 @@ def _small_float(exponent_bits: int, bias: int, *, ieee: bool, fnuz: bool) -> Sm
         table = np.where(code & 0x7F == 0x7F, np.nan, table)
     table = table.astype(np.float32)
     finite = np.flatnonzero(np.isfinite(table) & ~((table == 0) & (code == 0x80)))
-    finite = finite[np.argsort(table[finite], kind="stable")]
-    return SmallFloat(table, table[finite], finite, np.inf if ieee else np.nan)
+    codes = finite[np.argsort(table[finite], kind="stable")]
+    nan = int(np.flatnonzero(np.isnan(table))[-1])
+    infinity = int(np.flatnonzero(np.isposinf(table))[0]) if ieee else nan
+    ordered = table[codes].astype(np.float64)
+    largest = ordered[-1] + (ordered[-1] - ordered[-2]) / 2
+    ends = np.array([-largest, *(ordered[1:] + ordered[:-1]) / 2, largest])
+    codes = np.array([infinity | 0x80 if ieee else nan, *codes, infinity])
+    # What lies in the middle goes up where the code above is even, and so does what is too large.
+    up = np.append(codes[1:-1] % 2 == 0, True)
+    up[0] = False
+    return SmallFloat(table, codes, np.where(up, np.nextafter(ends, -np.inf), ends), nan)
 
 
 SMALL_FLOATS: dict[str, SmallFloat] = {

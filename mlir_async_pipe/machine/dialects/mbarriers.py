@@ -63,6 +63,13 @@ class MbarrierOperands:
         first = lanes_of(given, unit.width).astype(np.int64)
         return first + BYTES * self.of(unit, operands, "index")
 
+    def each(
+        self, unit: Unit, site: Site, operands: tuple[Any, ...], lanes: Array | None = None
+    ) -> list[tuple[Mbarrier, Array]]:
+        """The mbarriers that active lanes, or these, name, each with its lanes."""
+        lanes = unit.active() if lanes is None else lanes
+        return each_mbarrier(unit, site, self.addresses(unit, operands), lanes)
+
     def lanes(self, unit: Unit, operands: tuple[Any, ...]) -> Array:
         """The active lanes whose predicate holds."""
         return unit.active() & self.of(unit, operands, "predicate", 1).astype(np.bool_)
@@ -115,13 +122,11 @@ def init(site: Site) -> Execute:
     return execute
 
 
+_ARRIVALS = ("arrive", "arrive.nocomplete", "arrive.expect_tx")
+
+
 @semantics(
-    "nvgpu.mbarrier.arrive",
-    "nvgpu.mbarrier.arrive.nocomplete",
-    "nvgpu.mbarrier.arrive.expect_tx",
-    "nvvm.mbarrier.arrive",
-    "nvvm.mbarrier.arrive.nocomplete",
-    "nvvm.mbarrier.arrive.expect_tx",
+    *(f"{dialect}.mbarrier.{name}" for dialect in ("nvgpu", "nvvm") for name in _ARRIVALS),
     "nvvm.mbarrier.expect_tx",
 )
 def arrive(site: Site) -> Execute:
@@ -138,7 +143,7 @@ def arrive(site: Site) -> Execute:
         arrivals = operands.of(unit, given, "arrivals", int(comes))
         sizes = operands.of(unit, given, "bytes")
         phases = np.zeros(unit.width, np.int64)
-        for barrier, chosen in each_mbarrier(unit, site, operands.addresses(unit, given), lanes):
+        for barrier, chosen in operands.each(unit, site, given, lanes):
             phases[chosen] = barrier.phase
             count, size = int(arrivals[chosen].sum()), int(sizes[chosen].sum())
             if barrier.rank != unit.rank:
@@ -164,11 +169,8 @@ def arrive_after_copies(site: Site) -> Execute:
         # Of those before, an arrival on another mbarrier tells, which comes first: nobody is told twice.
         pending = unit.queues.pending()
         copies = [op for op in pending if op.queue == CP_ASYNC and not op.on_mbarrier]
-        for barrier, chosen in each_mbarrier(
-            unit, site, operands.addresses(unit, given), unit.active()
-        ):
-            mine = np.zeros(unit.width, np.bool_)
-            mine[chosen] = True
+        for barrier, chosen in operands.each(unit, site, given):
+            mine = unit.mask_of(chosen)
             issued = [op for op in copies if (op.lanes & mine).any()]
             if any((op.lanes & ~mine).any() for op in issued):
                 raise site.unsupported("arrivals of some of the threads that copied together")
@@ -210,9 +212,7 @@ def arrive_in_lds(site: Site) -> Execute:
         _refuse_late_phases(unit)
         states = np.zeros(unit.width, np.int64)
         arrivals = operands.of(unit, given, "arrivals")
-        for barrier, chosen in each_mbarrier(
-            unit, site, operands.addresses(unit, given), unit.active()
-        ):
+        for barrier, chosen in operands.each(unit, site, given):
             counts = arrivals[chosen]
             states[chosen] = _state(barrier, np.cumsum(counts) - counts)
             released = warps_of(unit, chosen if releases else chosen[:0])
@@ -233,9 +233,7 @@ def poll(site: Site) -> Execute:
         refuse_in_scope(unit, site)
         _refuse_late_phases(unit)
         states = np.zeros(unit.width, np.int64)
-        for barrier, chosen in each_mbarrier(
-            unit, site, operands.addresses(unit, given), unit.active()
-        ):
+        for barrier, chosen in operands.each(unit, site, given):
             states[chosen] = _state(barrier, np.zeros(len(chosen), np.int64))
             _pass(unit, site, barrier, chosen, asks=of_parity)
         return states
@@ -259,14 +257,12 @@ def wait(site: Site) -> Execute:
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
         unit.tick()
-        addresses, parities = operands.addresses(unit, given), operands.of(unit, given, "phase")
+        parities = operands.of(unit, given, "phase") % 2
         waiting = [
-            (barrier, chosen, int(parity) % 2)
-            for barrier, lanes in each_mbarrier(unit, site, addresses, unit.active())
-            for parity in np.unique(parities[lanes] % 2)
-            for chosen in [lanes[parities[lanes] % 2 == parity]]
+            (barrier, lanes[parities[lanes] == parity], int(parity))
+            for barrier, lanes in operands.each(unit, site, given)
+            for parity in np.unique(parities[lanes])
         ]
-
         for barrier, _, _ in waiting:
             _refuse_of_others(unit, site, barrier)
 
@@ -294,8 +290,7 @@ def test(site: Site) -> Execute:
         refuse_in_scope(unit, site)
         launch, phases = unit.launch, operands.of(unit, given, "phase")
         over = np.zeros(unit.width, BOOL.dtype)
-        addresses = operands.addresses(unit, given)
-        for barrier, chosen in each_mbarrier(unit, site, addresses, unit.active()):
+        for barrier, chosen in operands.each(unit, site, given):
             _refuse_of_others(unit, site, barrier)
 
             def is_over(barrier: Mbarrier = barrier, chosen: Array = chosen) -> Array:

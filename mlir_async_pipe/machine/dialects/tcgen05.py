@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -166,11 +167,10 @@ def _issue(unit: Unit, site: Site, fragment: _Fragment, address: Array, writes: 
 
 
 def _start(unit: Unit, site: Site, warps: Array, which: str, move: Any, **more: Any) -> None:
-    """Issue the transfers of the registers of whole warps."""
+    """Issue the transfers of the registers of whole warps: all of it happens when they land."""
     active, queue = unit.mask_of(warps), _QUEUES[which]
-
-    def sample(chosen: Array) -> None:
-        """Everything happens when it lands."""
+    if not len(warps):
+        return
 
     def write(chosen: Array) -> None:
         for lanes in warps:
@@ -178,7 +178,7 @@ def _start(unit: Unit, site: Site, warps: Array, which: str, move: Any, **more: 
             if len(mine):
                 move(mine, mine - lanes[0])
 
-    put_in_flight(unit, site, queue, active, [], [], sample, write, **more)
+    put_in_flight(unit, site, queue, active, [], [], lambda chosen: None, write, **more)
     unit.queues.commit(queue, active, unit.marks(queue))
 
 
@@ -199,8 +199,7 @@ def load(site: Site) -> Execute:
             rows, columns = fragment.cells(int(addresses[lanes[0]]))
             result[lanes] = data[rows[threads], columns[threads]].view(np.int32)
 
-        if len(warps):
-            _start(unit, site, warps, "load", move, registers=result)
+        _start(unit, site, warps, "load", move, registers=result)
         return result if kind.shape else result[:, 0]
 
     return execute
@@ -222,8 +221,7 @@ def store(site: Site) -> Execute:
             rows, columns = fragment.cells(int(addresses[lanes[0]]))
             data[rows[threads], columns[threads]] = values[lanes].view(np.uint32)
 
-        if len(warps):
-            _start(unit, site, warps, "store", move)
+        _start(unit, site, warps, "store", move)
 
     return execute
 
@@ -293,122 +291,92 @@ def product(site: Site) -> Execute:
             if not set(shape.types) <= FACTOR_KINDS.keys():
                 raise site.unsupported(f"operands of {shape.types}")
             sign = -1 if shape.negated[0] != shape.negated[1] else 1
-            types = FACTOR_KINDS[shape.types[0]], FACTOR_KINDS[shape.types[1]]
-            _Product(
-                unit, site, lane, shape, ProductArithmetic(types, np.dtype(np.float32), sign)
-            ).issue(d, a, b, bool(adds), in_tensor)
+            kinds = FACTOR_KINDS[shape.types[0]], FACTOR_KINDS[shape.types[1]]
+            arithmetic = ProductArithmetic(kinds, np.dtype(np.float32), sign)
+            _issue_product(unit, site, lane, shape, arithmetic, (d, a, b), bool(adds), in_tensor)
 
     return execute
 
 
-class _Product:
-    """One product that one lane issues."""
+def _issue_product(
+    unit: Unit,
+    site: Site,
+    lane: int,
+    shape: ProductShape,
+    arithmetic: ProductArithmetic,
+    places: tuple[int, int, int],
+    adds: bool,
+    in_tensor: bool,
+) -> None:
+    """Put a product of one lane in flight: D and perhaps A are cells, the rest is workgroup memory."""
+    (d, a, b), (m, n, k), kinds = places, (shape.m, shape.n, shape.k), arithmetic.kinds
+    tensor: TensorMemory = unit.launch.tensor_memory
+    thread, warp = int(unit.grid_threads([lane])[0]), int(unit.threads[lane]) // unit.warp
+    core = tensor.core_of(thread, warp)
+    accumulator = (d, m, n, shape.types, shape.sums)
+    row = np.arange(m)
+    lanes = (d >> 16) + (row if m == LANES else row // _HALF * LANES_OF_WARP + row % _HALF)
 
-    def __init__(
-        self, unit: Unit, site: Site, lane: int, shape: ProductShape, arithmetic: ProductArithmetic
-    ) -> None:
-        self.unit, self.site, self.shape, self.arithmetic = unit, site, shape, arithmetic
-        self.tensor: TensorMemory = unit.launch.tensor_memory
-        self.warp = int(unit.threads[lane]) // unit.warp
-        self.thread = int(unit.grid_threads([lane])[0])
-        self.core = self.tensor.core_of(self.thread, self.warp)
-
-    def issue(self, d: int, a: int, b: int, adds: bool, in_tensor: bool) -> None:
-        """Put it in flight: D and perhaps A are cells, the rest is workgroup memory."""
-        m, n, k = self.shape.m, self.shape.n, self.shape.k
-        accumulator = (d, m, n, self.shape.types, self.shape.sums)
-        row = np.arange(m)
-        lanes = (d >> 16) + (row if m == LANES else row // _HALF * LANES_OF_WARP + row % _HALF)
-        target = self._touch(lanes, d % 65536 + np.arange(n), adds, True, accumulator)
-        touched = [target]
-        sources: list[Array] = []
-        cells = None
-        if in_tensor:
-            per_cell = CELL_BYTES // self.arithmetic.kinds[0].item_bytes
-            columns = a % 65536 + np.arange(k // per_cell)
-            touched.append(self._touch(lanes, columns, True, False, accumulator))
-            cells = touched[-1].cells
-        else:
-            sources.append(self._place(a, 0))
-        sources.append(self._place(b, 1))
-        granules = self.unit.launch.detector.granules
-        sizes = [kind.item_bytes for kind in self.arithmetic.kinds][-len(sources) :]
-        threads = np.array([self.thread])
-        reads = [
-            Footprint(np.array([0]), threads, granules(at[None], size))
-            for at, size in zip(sources, sizes, strict=True)
-        ]
-        memory, data = self.unit.launch.memory, self.tensor.data
-        result = memory.zeros((m, n), np.float32)
-
-        def sample(chosen: Array) -> None:
-            left = (
-                memory.load(sources[0], self.arithmetic.kinds[0])
-                if cells is None
-                else self._unpacked(data[cells])
-            )
-            right = memory.load(sources[-1], self.arithmetic.kinds[1])
-            result[:] = self.arithmetic.multiply(left, right.T)
-
-        def write(chosen: Array) -> None:
-            # Products of one thread are executed in order.
-            for earlier in self.core.operations:
-                if earlier is operation:
-                    break
-                if not earlier.moved.all():
-                    earlier.move(earlier.lanes)
-            before = data[target.cells].view(np.float32) if adds else np.float32(0)
-            data[target.cells] = contiguous(before + result, np.float32).view(np.uint32)
-
-        def over() -> None:
-            for each in touched:
-                self.tensor.complete(each)
-
-        operation = AsyncOp(
-            self.site.number,
-            None,
-            np.ones(1, np.bool_),
-            reads,
-            [],
-            sample,
-            write,
-            agent=self.core.agent,
-            tick=self.core.tick,
-            is_proxy=True,
-            over=over,
-            by_core=True,
-        )
-        operations = self.core.operations
-        self.core.operations = [op for op in operations if not op.covered.all()] + [operation]
-        self.unit.launch.mbarriers.issue(operation)
-
-    def _touch(
-        self, lanes: Array, columns: Array, reads: bool, writes: bool, accumulator: Any
-    ) -> TensorAccess:
+    def touch(columns: Array, *, reads: bool, writes: bool) -> TensorAccess:
         if lanes.max() >= LANES or columns.max() >= COLUMNS:
-            raise self.site.unsupported("a product outside of tensor memory")
-        return self.tensor.issue(
-            self.site.number,
-            self.thread,
-            self.warp,
-            (lanes, columns),
-            reads=reads,
-            writes=writes,
-            core=self.core,
-            accumulator=accumulator,
+            raise site.unsupported("a product outside of tensor memory")
+        cells, how = (lanes, columns), {"reads": reads, "writes": writes}
+        return tensor.issue(
+            site.number, thread, warp, cells, core=core, accumulator=accumulator, **how
         )
 
-    def _place(self, descriptor: int, side: int) -> Array:
+    def factor(descriptor: int, side: int) -> Array:
         """The byte address of each element of A or B, as (M or N, K)."""
-        rows = self.shape.n if side else self.shape.m
-        size = self.arithmetic.kinds[side].item_bytes
-        by_k = self.shape.by_k[side]
-        return operand_addresses(self.unit, self.site, descriptor, (rows, self.shape.k), by_k, size)
+        if descriptor >> 61 & 1:
+            raise site.unsupported("a swizzle of 32 bytes at once")
+        size, rows = kinds[side].item_bytes, n if side else m
+        return operand_addresses(unit, site, descriptor, (rows, k), shape.by_k[side], size)
 
-    def _unpacked(self, cells: Array) -> Array:
-        """The elements of A that cells hold."""
-        kind = self.arithmetic.kinds[0]
-        return kind.decode(contiguous(cells).view(kind.stored))
+    touched = [touch(d % 65536 + np.arange(n), reads=adds, writes=True)]
+    target, sources = touched[0].cells, []
+    if in_tensor:
+        columns = a % 65536 + np.arange(k // (CELL_BYTES // kinds[0].item_bytes))
+        touched.append(touch(columns, reads=True, writes=False))
+    else:
+        sources.append(factor(a, 0))
+    sources.append(factor(b, 1))
+    granules = unit.launch.detector.granules
+    reads = [
+        Footprint(np.array([0]), np.array([thread]), granules(at[None], kind.item_bytes))
+        for at, kind in zip(sources, kinds[-len(sources) :], strict=True)
+    ]
+    memory, data = unit.launch.memory, tensor.data
+    result = memory.zeros((m, n), np.float32)
+
+    def sample(chosen: Array) -> None:
+        if in_tensor:
+            left = kinds[0].decode(contiguous(data[touched[1].cells]).view(kinds[0].stored))
+        else:
+            left = memory.load(sources[0], kinds[0])
+        result[:] = arithmetic.multiply(left, memory.load(sources[-1], kinds[1]).T)
+
+    def write(chosen: Array) -> None:
+        # Products of one thread are executed in order.
+        for earlier in takewhile(lambda one: one is not operation, core.operations):
+            if not earlier.moved.all():
+                earlier.move(earlier.lanes)
+        before = data[target].view(np.float32) if adds else np.float32(0)
+        data[target] = contiguous(before + result, np.float32).view(np.uint32)
+
+    def over() -> None:
+        for each in touched:
+            tensor.complete(each)
+
+    more: dict[str, Any] = {
+        "agent": core.agent,
+        "tick": core.tick,
+        "is_proxy": True,
+        "by_core": True,
+    }
+    one = np.ones(1, np.bool_)
+    operation = AsyncOp(site.number, None, one, reads, [], sample, write, over=over, **more)
+    core.operations = [op for op in core.operations if not op.covered.all()] + [operation]
+    unit.launch.mbarriers.issue(operation)
 
 
 @semantics("nvvm.tcgen05.commit")
@@ -438,16 +406,10 @@ def commit(site: Site) -> Execute:
     return execute
 
 
-@semantics(
-    "nvvm.tcgen05.mma.sp",
-    "nvvm.tcgen05.mma.ws",
-    "nvvm.tcgen05.mma.ws.sp",
-    "nvvm.tcgen05.mma.block_scale",
-    "nvvm.tcgen05.mma.sp.block_scale",
-    "nvvm.tcgen05.cp",
-    "nvvm.tcgen05.shift",
-    "nvvm.tcgen05.ld.red",
-)
+_REFUSED = "mma.sp mma.ws mma.ws.sp mma.block_scale mma.sp.block_scale cp shift ld.red"
+
+
+@semantics(*(f"nvvm.tcgen05.{name}" for name in _REFUSED.split()))
 def refused(site: Site) -> Execute:
     """Refused: sparse, scaled and weight-stationary products, and copies, which serve scales."""
     raise site.unsupported(
