@@ -20,7 +20,7 @@ means "do not wait". Fewer left in flight than that is stricter than the count.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -100,89 +100,80 @@ class IsaKernel:
         return found
 
 
-@dataclass
-class _Lines:
-    """The instructions of one function: (line number, text), labels and markers included."""
-
-    name: str
-    lines: list[tuple[int, str]] = field(default_factory=list)
+Lines = list[tuple[int, str]]
+"""The instructions of a function: (line number, text), labels and markers included."""
 
 
 def read(assembly: str) -> tuple[IsaKernel, ...]:
     """All functions of an assembly text, in order."""
     metadata = _metadata(assembly)
-    return tuple(_kernel(part, metadata.get(part.name, {})) for part in _functions(assembly))
+    return tuple(_kernel(name, lines, metadata.get(name, {})) for name, lines in _functions(assembly))  # fmt: skip
 
 
 def loop_bodies(assembly: str) -> dict[str, tuple[tuple[str, ...], ...]]:
     """The instructions of each loop of each function, without the loops inside it."""
-    return {part.name: _bodies(part.lines) for part in _functions(assembly)}
+    return {name: _bodies(lines) for name, lines in _functions(assembly)}
 
 
-def _bodies(lines: list[tuple[int, str]]) -> tuple[tuple[str, ...], ...]:
+def _bodies(lines: Lines) -> tuple[tuple[str, ...], ...]:
     loops = _loops(lines)
     bodies: dict[int, list[str]] = {first: [] for first in sorted(set(loops.values()))}
     for number, text in lines:
         if number in loops and not text.startswith(";") and not _LABEL.match(text):
             bodies[loops[number]].append(text)
-    return tuple(tuple(body) for body in bodies.values())
+    return tuple(map(tuple, bodies.values()))
 
 
-def _functions(assembly: str) -> list[_Lines]:
-    found: list[_Lines] = []
-    names: set[str] = set()
+def _functions(assembly: str) -> list[tuple[str, Lines]]:
+    found: list[tuple[str, Lines]] = []
+    names = set(_FUNCTION.findall(assembly))
     inside = False
     for number, line in enumerate(assembly.splitlines(), 1):
-        declared = _FUNCTION.search(line)
-        if declared:
-            names.add(declared.group(1))
-        label = _LABEL.match(line)
-        if label and label.group(1) in names:
-            found.append(_Lines(label.group(1)))
+        label, text = _LABEL.match(line), line.strip()
+        if label and label[1] in names:
+            found.append((label[1], []))
             inside = True
         elif line.startswith(".Lfunc_end"):
             inside = False
-        elif inside:
-            text = line.strip()
-            keep = text and (not text.startswith((";", ".")) or label or MARKER in text)
-            if keep:
-                found[-1].lines.append((number, text))
+        elif inside and text and (not text.startswith((";", ".")) or label or MARKER in text):
+            found[-1][1].append((number, text))
     return found
 
 
-def _kernel(part: _Lines, needs: dict[str, int]) -> IsaKernel:
-    loops = _loops(part.lines)
-    waits, markers = _waits(part.lines, loops)
-    copies = [number for number, text in part.lines if _COPY.match(text)]
-    barriers = [n for n, text in part.lines if text.split()[0] in ("s_barrier", "s_barrier_wait")]
+def _kernel(name: str, lines: Lines, needs: dict[str, int]) -> IsaKernel:
+    loops = _loops(lines)
+    waits, markers = _waits(lines, loops)
+    copies = [number for number, text in lines if _COPY.match(text)]
+    barriers = [n for n, text in lines if text.split()[0] in ("s_barrier", "s_barrier_wait")]
     return IsaKernel(
-        part.name,
+        name,
         waits,
         markers,
         len(copies),
-        sum(1 for number in copies if loops.get(number, 0)),
-        sum(1 for number in barriers if loops.get(number, 0)),
-        needs.get("vgpr_count"),
-        needs.get("sgpr_count"),
-        needs.get("vgpr_spill_count"),
-        needs.get("sgpr_spill_count"),
-        needs.get("group_segment_fixed_size"),
-        needs.get("private_segment_fixed_size"),
+        sum(number in loops for number in copies),
+        sum(number in loops for number in barriers),
+        *map(needs.get, _NEEDS),
     )
 
 
-def _loops(lines: list[tuple[int, str]]) -> dict[int, int]:
+_NEEDS = (
+    *("vgpr_count", "sgpr_count", "vgpr_spill_count", "sgpr_spill_count"),
+    *("group_segment_fixed_size", "private_segment_fixed_size"),
+)
+
+
+def _loops(lines: Lines) -> dict[int, int]:
     """For each line in a loop, the line at which the innermost one around it begins.
 
     By where control goes: a block that was moved behind a loop jumps back without being in it.
     """
     blocks = _blocks(lines)
-    labels = {m.group(1): n for n, block in enumerate(blocks) if (m := _LABEL.match(block[0][1]))}
+    labels = {m[1]: n for n, block in enumerate(blocks) if (m := _LABEL.match(block[0][1]))}
 
     def after(number: int) -> list[int]:
         last = blocks[number][-1][1]
         branch = _BRANCH.search(last)
-        jumps = [labels[branch.group(1)]] if branch and branch.group(1) in labels else []
+        jumps = [labels[branch[1]]] if branch and branch[1] in labels else []
         goes_on = not last.startswith(("s_branch", "s_endpgm", "s_setpc"))
         return jumps + ([number + 1] if goes_on and number + 1 < len(blocks) else [])
 
@@ -194,9 +185,9 @@ def _loops(lines: list[tuple[int, str]]) -> dict[int, int]:
     return found
 
 
-def _blocks(lines: list[tuple[int, str]]) -> list[list[tuple[int, str]]]:
+def _blocks(lines: Lines) -> list[Lines]:
     """The lines, cut before labels and after branches."""
-    blocks: list[list[tuple[int, str]]] = []
+    blocks: list[Lines] = []
     ended = True
     for line in lines:
         if ended or _LABEL.match(line[1]):
@@ -206,17 +197,14 @@ def _blocks(lines: list[tuple[int, str]]) -> list[list[tuple[int, str]]]:
     return blocks
 
 
-def _waits(
-    lines: list[tuple[int, str]], loops: dict[int, int]
-) -> tuple[tuple[IsaWait, ...], tuple[int, ...]]:
+def _waits(lines: Lines, loops: dict[int, int]) -> tuple[tuple[IsaWait, ...], tuple[int, ...]]:
     """The waits, each with the marker right before it, and all markers met."""
     found: list[IsaWait] = []
     markers: list[int] = []
     pending: list[int] = []
     for position, (number, text) in enumerate(lines):
-        marked = _MARKER_LINE.search(text)
-        if marked:
-            markers.append(int(marked.group(1)))
+        if marked := _MARKER_LINE.search(text):
+            markers.append(int(marked[1]))
             pending.append(markers[-1])
             continue
         wait = _wait(text)
@@ -243,26 +231,16 @@ def _passes_over(text: str) -> bool:
 
 
 def _wait(text: str) -> tuple[str, int] | None:
-    old = _WAITCNT.match(text)
-    if old:
-        return "vmcnt", int(old.group(1))
+    if old := _WAITCNT.match(text):
+        return "vmcnt", int(old[1])
     new = _WAIT_GFX12.match(text)
-    if new:
-        return new.group(1), int(new.group(2), 0)
-    return None
+    return (new[1], int(new[2], 0)) if new else None
 
 
-def _needed_by(lines: list[tuple[int, str]]) -> str:
+def _needed_by(lines: Lines) -> str:
     """The op name of the first instruction after a wait that the wait can be for."""
-    for _, text in lines:
-        if not _passes_over(text):
-            return text.split()[0]
-    return ""
-
-
-def is_barrier(instruction: str) -> bool:
-    """Whether an op name is one of the barrier instructions."""
-    return instruction in _BARRIERS
+    needs = (text.split()[0] for _, text in lines if not _passes_over(text))
+    return next(needs, "")
 
 
 _METADATA_NUMBER = re.compile(r"^\s+(?:- )?\.(\w+):\s+(\d+)\s*$")
@@ -333,13 +311,12 @@ def mark(module: Any) -> tuple[MarkedWait, ...]:
             row = row_of(op)
             if row.wait is None or row.queue not in _QUEUES:
                 continue
-            count = given_count(op) or 0
+            count, number = given_count(op) or 0, len(found)
             copies = fewest if row.queue == ASYNC_LDS else (1, 1)
-            number = len(found)
-            found.append(
-                MarkedWait(number, symbol_name(function), op.name, count, *copies, Place.of(op))
-            )
-            _insert_marker(op, number)
+            name = symbol_name(function)
+            found.append(MarkedWait(number, name, op.name, count, *copies, Place.of(op)))
+            build = LlvmBuilder(before(op), op.location)
+            build.assembly(f"; {MARKER} {number}", "", [], [], has_effects=True)
     return tuple(found)
 
 
@@ -347,10 +324,8 @@ def _fewest_copies(function: Operation) -> tuple[int, int]:
     """The fewest copies in a group of the function, between two marks of one block: with those
     under conditions and in inner loops, and without."""
     found = [_copies_in_front(mark_op) for mark_op in walk(function) if _is_mark(mark_op)]
-    return (
-        min((copies for copies, _ in found), default=0),
-        min((certain for _, certain in found), default=0),
-    )
+    all_, certain = zip(*found, strict=True) if found else ((0,), (0,))
+    return min(all_), min(certain)
 
 
 def _copies_in_front(mark_op: Operation) -> tuple[int, int]:
@@ -359,9 +334,9 @@ def _copies_in_front(mark_op: Operation) -> tuple[int, int]:
     siblings = operations(mark_op.block)
     for op in reversed(siblings[: siblings.index(mark_op)]):
         inner = list(walk(op))
-        if any(_is_mark(each) for each in inner):
+        if any(map(_is_mark, inner)):
             break
-        copies += sum(_is_copy(each) for each in inner)
+        copies += sum(map(_is_copy, inner))
         certain += _is_copy(op)
     return copies, certain
 
@@ -374,11 +349,6 @@ def _is_copy(op: Operation) -> bool:
 def _is_mark(op: Operation) -> bool:
     row = row_of(op)
     return row.queue == ASYNC_LDS and row.commits == "group"
-
-
-def _insert_marker(wait: Operation, number: int) -> None:
-    build = LlvmBuilder(before(wait), wait.location)
-    build.assembly(f"; {MARKER} {number}", "", [], [], has_effects=True)
 
 
 def explain(
@@ -396,23 +366,20 @@ def _explain(wait: MarkedWait, kernel: IsaKernel) -> WaitReadback:
     left = tuple(entry.left for entry in own)
     in_loops = tuple(entry.left for entry in own if entry.loop)
     barrier = _barrier_wait(own, kernel)
+    verdict: Literal["kept", "stricter", "none"] = "stricter"
     if barrier is not None:
-        return WaitReadback(
-            wait,
-            left,
-            in_loops,
-            "stricter",
+        reason = (
             f"the barrier after it fences more than workgroup memory, so {barrier.counter} "
-            f"waits until {barrier.left} ops are in flight (line {barrier.line})",
+            f"waits until {barrier.left} ops are in flight (line {barrier.line})"
         )
-    if not own:
-        return WaitReadback(
-            wait, left, in_loops, "none", "the back end found nothing in flight to wait for"
-        )
-    if min(left) >= wait.expected:
-        limited = wait.count * wait.copies > wait.expected
-        return WaitReadback(wait, left, in_loops, "stricter" if limited else "kept", _limit(wait))
-    return WaitReadback(wait, left, in_loops, "stricter", _fewer(wait, min(left)))
+    elif not own:
+        verdict, reason = "none", "the back end found nothing in flight to wait for"
+    elif min(left) >= wait.expected:
+        reason = _limit(wait)
+        verdict = "stricter" if reason else "kept"
+    else:
+        reason = _fewer(wait, min(left))
+    return WaitReadback(wait, left, in_loops, verdict, reason)
 
 
 def _fewer(wait: MarkedWait, left: int) -> str:
@@ -435,14 +402,10 @@ def _limit(wait: MarkedWait) -> str:
 def _barrier_wait(own: list[IsaWait], kernel: IsaKernel) -> IsaWait | None:
     """A wait that the back end itself put between one of ours and the barrier after it."""
     for wait in own:
-        later = [entry for entry in kernel.waits if entry.line > wait.line]
-        following = later[0] if later else None
-        if (
-            following is not None
-            and following.marker is None
-            and is_barrier(following.reason)
-            and following.counter == wait.counter
-            and following.left < wait.left
-        ):
+        following = next((entry for entry in kernel.waits if entry.line > wait.line), None)
+        if following is None or following.marker is not None:
+            continue
+        same = following.counter == wait.counter and following.left < wait.left
+        if same and following.reason in _BARRIERS:
             return following
     return None

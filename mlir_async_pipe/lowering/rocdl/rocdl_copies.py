@@ -17,7 +17,7 @@ Elements that `srcElements` leaves out are zeros on NVIDIA; the LDS DMA has no s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     Operation,
     Value,
+    as_kind,
     constant_value,
     defining_op,
     enclosing,
@@ -171,14 +172,14 @@ def space_name(memory: Value) -> str:
     """The memory space of a memref: "" (none or 0), "global", "fat_raw_buffer" or its text."""
     space = ir.MemRefType(memory.type).memory_space
     text = "" if space is None else str(space)
-    number = text.split(" ")[0]
-    if number in ("", "0"):
-        return ""
-    if number == "1" or text == "#gpu.address_space<global>":
-        return "global"
-    if number == "7" or text == "#amdgpu.address_space<fat_raw_buffer>":
-        return "fat_raw_buffer"
-    return text
+    return _SPACES.get(text.split(" ")[0], text)
+
+
+_SPACES = {
+    "0": "",
+    **dict.fromkeys(("1", "#gpu.address_space<global>"), "global"),
+    **dict.fromkeys(("7", "#amdgpu.address_space<fat_raw_buffer>"), "fat_raw_buffer"),
+}
 
 
 def _piece_elements(copy: ThreadCopy, chip: Chip) -> int:
@@ -262,20 +263,18 @@ def rewrite_copy(plan: CopyPlan, wave: Wave | None) -> None:
     """Issue the planned copies before the old one, which stays (its token has users)."""
     build = IntegerWriter(ir.InsertionPoint(plan.copy.op), plan.copy.op.location)
     for number in range(plan.pieces):
-        if plan.moves_lanes:
-            assert wave is not None
-            part = _moved_part(plan, number, wave, build)
-        else:
+        if plan.layout is None:
             part = _own_part(plan, number, build)
-        target = part.destination_indices
-        if plan.layout is not None:
+            target = part.destination_indices
+        else:
             assert wave is not None
+            moved = plan.moves_lanes
+            part = _moved_part(plan, number, wave, build) if moved else _own_part(plan, number, build)  # fmt: skip
             target = _wave_base(plan, number, wave, build)
         _issue(plan, part, target, build)
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """What one lane does in one piece; `kept` counts the elements that it must read."""
 
     source_indices: list[Value]
@@ -353,19 +352,16 @@ def _issue(plan: CopyPlan, part: _Part, target: list[Value], build: IntegerWrite
         _copy_op(plan, source, indices, target, build)
         return
     choice = write_if(whole, (), (), build.ip, build.location)
-    for region, leaves in zip(choice.regions, (False, True), strict=True):
-        inner = IntegerWriter(at_end_of(region), build.location)
-        if leaves:
-            fill(
-                (copy.source, copy.destination),
-                (part.source_indices, part.destination_indices),
-                plan.piece,
-                part.kept,
-                inner,
-                all_or_nothing=all_or_nothing(copy.kept, copy.elements),
-            )
-        else:
-            _copy_op(plan, copy.source, part.source_indices, target, inner)
+    copies, leaves = (IntegerWriter(at_end_of(region), build.location) for region in choice.regions)
+    _copy_op(plan, copy.source, part.source_indices, target, copies)
+    fill(
+        (copy.source, copy.destination),
+        (part.source_indices, part.destination_indices),
+        plan.piece,
+        part.kept,
+        leaves,
+        all_or_nothing=all_or_nothing(copy.kept, copy.elements),
+    )
 
 
 def _in_space(plan: CopyPlan, source: Value, build: IntegerWriter) -> Value:
@@ -498,7 +494,5 @@ def all_or_nothing(kept: Value, elements: int) -> bool:
 
 
 def _zero(element: Any, loc: Any) -> Any:
-    try:
-        return ir.IntegerAttr.get(ir.IntegerType(element), 0)
-    except ValueError:
-        return ir.FloatAttr.get(element, 0.0, loc=loc)
+    integer = as_kind(ir.IntegerType, element)
+    return ir.FloatAttr.get(element, 0.0, loc=loc) if integer is None else ir.IntegerAttr.get(integer, 0)  # fmt: skip

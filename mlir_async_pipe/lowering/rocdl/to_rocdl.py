@@ -32,7 +32,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_used,
     operations,
     symbol_name,
+    type_text,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.chips.table import CHIPS, Chip
 from mlir_async_pipe.chips.target import chip_for
@@ -50,7 +52,6 @@ from mlir_async_pipe.lowering.nvvm.shared_memory import (
 )
 from mlir_async_pipe.lowering.ordered_steps import Step, gpu_modules, in_each, on_root, run_steps
 from mlir_async_pipe.lowering.rocdl.rocdl_copies import (
-    CopyPlan,
     WaveCopies,
     plan_copy,
     read_copy,
@@ -141,11 +142,8 @@ def _lower_copies(to: ToRocdl) -> None:
     groups = [op for op in ops if is_group(op)]
     waits = [op for op in ops if is_wait(op)]
     _check_chip_copies([*copies, *groups, *waits], chip)
-    uniformity = Uniformity()
-    launches = launched_sizes(root)
-    blocks = {
-        function: _block(function, launches, chip) for function in map(enclosing_function, copies)
-    }
+    uniformity, launches = Uniformity(), launched_sizes(root)
+    blocks = {f: _block(f, launches, chip) for f in map(enclosing_function, copies)}
     plans = [
         plan_copy(read_copy(op), chip, blocks[enclosing_function(op)], uniformity) for op in copies
     ]
@@ -157,7 +155,9 @@ def _lower_copies(to: ToRocdl) -> None:
     }
     planned = plan_waits(waits, functions, form, to.session.diagnostics)
     makers = [op for op in ops if op.name == DEVICE_COPY or is_group(op)]
-    _rewrite_copies(plans, blocks, uniformity)
+    waves = {f: Wave(f, block, uniformity) for f, block in blocks.items() if block is not None}
+    for plan in plans:
+        rewrite_copy(plan, waves.get(enclosing_function(plan.copy.op)))
     marked = [
         group for group in groups if functions[enclosing_function(group)].form(form) == "marks"
     ]
@@ -175,9 +175,8 @@ def _check_workgroup_memory(to: ToRocdl) -> None:
 
 
 def _check_foreign(to: ToRocdl) -> None:
-    for op in walk(to.root):
-        ours = op.name == DEVICE_COPY or is_group(op) or is_wait(op)
-        if op.name.startswith(("nvgpu.", "nvvm.")) and not ours:
+    for op in walk_named(to.root, lambda name: name.startswith(("nvgpu.", "nvvm."))):
+        if op.name != DEVICE_COPY and not is_group(op) and not is_wait(op):
             raise LoweringError(
                 f"'{op.name}' has no counterpart on {to.chip.name}",
                 code="foreign-op",
@@ -200,18 +199,6 @@ def _check_chip_copies(ops: list[Operation], chip: Chip) -> None:
 def _block(function: Operation, launches: Launches, chip: Chip) -> WaveBlock | None:
     size = block_size(function, launches)
     return None if size is None else WaveBlock(size, chip.lanes)
-
-
-def _rewrite_copies(
-    plans: list[CopyPlan], blocks: dict[Operation, WaveBlock | None], uniformity: Uniformity
-) -> None:
-    waves = {
-        function: Wave(function, block, uniformity)
-        for function, block in blocks.items()
-        if block is not None
-    }
-    for plan in plans:
-        rewrite_copy(plan, waves.get(enclosing_function(plan.copy.op)))
 
 
 STEPS: tuple[Step[ToRocdl], ...] = (
@@ -466,12 +453,8 @@ def _marks_left(
     counted, smallest = ASYNC_LDS.copies_in_flight, copies.fewest.get(ASYNCCNT, 0)
     assert counted is not None
     if left * smallest > counted:
-        diagnostics.remark(
-            f"{count} groups of {smallest} copies may stay in flight, and the chip can tell "
-            f"{counted} copies apart: it waits until {counted} are",
-            code="counter-limit",
-            at=op,
-        )
+        said = f"{count} groups of {smallest} copies may stay in flight, and the chip can tell {counted} copies"
+        diagnostics.remark(f"{said} apart: it waits until {counted} are", code="counter-limit", at=op)  # fmt: skip
     return MARK_WAIT, left
 
 
@@ -480,12 +463,11 @@ def _limited(op: Operation, wanted: int, queue: Queue, diagnostics: Diagnostics)
     largest = queue.largest_count
     assert largest is not None
     if wanted > largest:
-        diagnostics.remark(
-            f"the wait leaves {wanted} {'groups' if queue == ASYNC_LDS else 'copies'} in flight, "
-            f"and {queue.name} can tell {largest} apart: it waits until {largest} are",
-            code="counter-limit",
-            at=op,
+        what = "groups" if queue == ASYNC_LDS else "copies"
+        said = (
+            f"the wait leaves {wanted} {what} in flight, and {queue.name} can tell {largest} apart"
         )
+        diagnostics.remark(f"{said}: it waits until {largest} are", code="counter-limit", at=op)
     return min(wanted, largest)
 
 
@@ -543,14 +525,11 @@ def replace_tokens(module: Any, makers: list[Operation]) -> None:
     where loops and branches carry them on."""
     i32 = ir.IntegerType.get_signless(32, module.context)
     for op in walk(module):
-        values = [*op.results]
-        for region in op.regions:
-            for block in region.blocks:
-                values += block.arguments
-        for value in values:
-            if str(value.type) == TOKEN_TYPE:
+        blocks = (block for region in op.regions for block in region.blocks)
+        for value in (*op.results, *(argument for block in blocks for argument in block.arguments)):
+            if type_text(value.type) == TOKEN_TYPE:
                 value.set_type(i32)
-        if is_function(op):
+        if is_function(op) and op.name != "llvm.func":
             _retype_function(op, i32)
     # Last first: a copy's token has no users once its group is gone.
     for op in reversed(makers):
@@ -561,14 +540,8 @@ def replace_tokens(module: Any, makers: list[Operation]) -> None:
 
 def _retype_function(function: Operation, i32: Any) -> None:
     """Tokens in a signature become i32; a gpu.func or func.func holds it as an attribute."""
-    if function.name == "llvm.func":
-        return
     kind = function_type(function)
-    if not any(str(part) == TOKEN_TYPE for part in (*kind.inputs, *kind.results)):
-        return
-
-    def kept(parts: Any) -> list[Any]:
-        return [i32 if str(part) == TOKEN_TYPE else part for part in parts]
-
-    made = ir.FunctionType.get(kept(kind.inputs), kept(kind.results), function.context)
-    function.attributes["function_type"] = ir.TypeAttr.get(made, function.context)
+    parts = ([i32 if type_text(one) == TOKEN_TYPE else one for one in ones] for ones in (kind.inputs, kind.results))  # fmt: skip
+    made = ir.FunctionType.get(*parts, function.context)
+    if made != kind:
+        function.attributes["function_type"] = ir.TypeAttr.get(made, function.context)
