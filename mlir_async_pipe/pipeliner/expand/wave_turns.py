@@ -179,12 +179,9 @@ class _Kinds:
             self.barriers.append(op)
         elif row.commits or row.asynchronous(op):
             if self.reads:
-                refuse(
-                    f"'{op.name}' comes after what reads workgroup memory",
-                    op,
-                    self.loop,
-                    advice='let the loop issue its copies first: async_pipe.issue = "first"',
-                )
+                why = f"'{op.name}' comes after what reads workgroup memory"
+                advice = 'let the loop issue its copies first: async_pipe.issue = "first"'
+                refuse(why, op, self.loop, advice=advice)
             self.copies.append(op)
         elif is_product(op):
             self.products.append(op)

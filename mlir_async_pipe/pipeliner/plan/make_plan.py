@@ -226,12 +226,9 @@ def make_plan(
     _check_nested(plan)
     given = barriers_of(body)
     if given and not plan.meets:
-        diagnostics.remark(
-            "no two threads touch what these barriers stand between; the pipeline has none",
-            code="barriers-dropped",
-            at=given[0],
-            notes=tuple(("another one", op) for op in given[1:]),
-        )
+        why = "no two threads touch what these barriers stand between; the pipeline has none"
+        notes = tuple(("another one", op) for op in given[1:])
+        diagnostics.remark(why, code="barriers-dropped", at=given[0], notes=notes)
     return plan
 
 

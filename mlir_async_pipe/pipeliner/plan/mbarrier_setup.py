@@ -149,13 +149,10 @@ def _between(loop: Operation, setup: MbarrierSetup) -> tuple[Operation, ...]:
         if above.name != "scf.for" and above.name != "scf.if":
             break
         chain.append(above)
-    raise PipelineError(
-        f"cannot pipeline: slot and phase cannot be carried through this '{above.name}'",
-        code="phase-not-carried",
-        at=above,
-        notes=(("the loop", loop), ("its mbarriers are made here", setup.create)),
-        advice="let nothing but scf.for and scf.if stand between the mbarriers and the loop",
-    )
+    why = f"cannot pipeline: slot and phase cannot be carried through this '{above.name}'"
+    advice = "let nothing but scf.for and scf.if stand between the mbarriers and the loop"
+    notes = (("the loop", loop), ("its mbarriers are made here", setup.create))
+    raise PipelineError(why, code="phase-not-carried", at=above, notes=notes, advice=advice)
 
 
 def shared(create: Operation, user: Operation, why: str) -> PipelineError:

@@ -87,12 +87,9 @@ def plan_ping_pong(plan: RingPlan, moved: tuple[Operation, ...], block: Size | N
     (around,) = outer
     for op in (inner for top in moved if top != around for inner in walk(top)):
         if not (is_barrier(op) or row_of(op).harmless or is_free(op)):
-            refuse(
-                f"both groups would run '{op.name}', which stands beside the loop around",
-                op,
-                loop,
-                advice="put it into the loop over tiles, or before the mbarriers' barrier",
-            )
+            why = f"both groups would run '{op.name}', which stands beside the loop around"
+            advice = "put it into the loop over tiles, or before the mbarriers' barrier"
+            refuse(why, op, loop, advice=advice)
     idle = _idle(around, plan)
     shared = _shared(around, loop, idle)
     own = tuple(op for op in operations(around.regions[0].blocks[0])[:-1] if op not in shared)
@@ -156,12 +153,9 @@ def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:
         if writes or root.space != "global":
             continue
         if root.identity in kept or not (apart or root.noalias or not written):
-            refuse(
-                f"'{op.name}' may read what the tile of the other group writes",
-                op,
-                loop,
-                advice=f"assert '{names.INDEPENDENT}' on the loop around if tiles never do",
-            )
+            why = f"'{op.name}' may read what the tile of the other group writes"
+            advice = f"assert '{names.INDEPENDENT}' on the loop around if tiles never do"
+            refuse(why, op, loop, advice=advice)
 
 
 def _thread_values(

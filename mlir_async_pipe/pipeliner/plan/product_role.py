@@ -97,12 +97,9 @@ def _branch(plan: RingPlan, completion: Completion) -> Operation:
         or len(branch.results)
         or completion.commit.block not in branch.regions[0].blocks
     ):
-        refuse(
-            "products and their commit do not stand in one branch of thread 0",
-            completion.commit,
-            loop,
-            advice="let the condition of the copies be that of the products, in the loop's body",
-        )
+        why = "products and their commit do not stand in one branch of thread 0"
+        advice = "let the condition of the copies be that of the products, in the loop's body"
+        refuse(why, completion.commit, loop, advice=advice)
     return branch
 
 

@@ -189,13 +189,9 @@ def _free_number(
             )
         if op.name in ROWS and ROWS[op.name].whole is not None:
             if groups > 1 and ROWS[op.name].operands and len(op.operands):
-                refuse(
-                    "threads of another group would meet at this barrier too",
-                    op,
-                    loop,
-                    code="roles-block",
-                    advice="a barrier without a number becomes one of each group",
-                )
+                why = "threads of another group would meet at this barrier too"
+                advice = "a barrier without a number becomes one of each group"
+                refuse(why, op, loop, code="roles-block", advice=advice)
             numbers = [constant_value(value) for value in op.operands]
             if None in numbers and op not in barriers:
                 refuse("which barrier this is is not known", op, loop, code="roles-block")
@@ -228,11 +224,7 @@ def _launches(kernel: Operation, threads: int, loop: Operation) -> list[Operatio
     found = [op for op in launches_below(outermost(kernel)) if kernel_name(op) == name]
     for launch in found:
         if constant_sizes(launch, "block") != (threads, 1, 1):
-            refuse(
-                f"this launch is not known to have {threads} threads",
-                launch,
-                loop,
-                code="roles-block",
-                advice="launch the kernel with constants for its block size",
-            )
+            why = f"this launch is not known to have {threads} threads"
+            advice = "launch the kernel with constants for its block size"
+            refuse(why, launch, loop, code="roles-block", advice=advice)
     return found

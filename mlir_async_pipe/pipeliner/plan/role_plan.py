@@ -187,13 +187,9 @@ def _check_issuer(plan: RingPlan) -> None:
     uniform = Uniformity()
     for op, value in decisive:
         if uniform.differs_by_thread(value):
-            refuse(
-                f"what is copied depends on the thread, by '{op.name}'",
-                op,
-                loop,
-                code="roles-values",
-                advice="let coordinates, bytes and conditions be the same in all threads",
-            )
+            why = f"what is copied depends on the thread, by '{op.name}'"
+            advice = "let coordinates, bytes and conditions be the same in all threads"
+            refuse(why, op, loop, code="roles-values", advice=advice)
 
 
 def _check_needed(

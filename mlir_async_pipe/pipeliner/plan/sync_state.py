@@ -156,12 +156,9 @@ def _group(number: int, run: list[Unit]) -> Group:
     # Marks have no tokens: on the chip the abstract queues are the FIFO of its copies.
     ops = ABSTRACT_OPS if queue == ASYNC_LDS else token_ops(queue)
     if queue is None or ops is None:
-        raise PipelineError(
-            f"cannot pipeline: '{op.name}' has no token form that groups can be made of",
-            code="async-op-unsupported",
-            at=op,
-            advice="write the copy as nvgpu.device_async_copy; the lowering picks the target's op",
-        )
+        why = f"cannot pipeline: '{op.name}' has no token form that groups can be made of"
+        advice = "write the copy as nvgpu.device_async_copy; the lowering picks the target's op"
+        raise PipelineError(why, code="async-op-unsupported", at=op, advice=advice)
     return Group(number, members, first.stage, position, queue.name, ops)
 
 

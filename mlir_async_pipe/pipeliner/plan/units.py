@@ -60,12 +60,9 @@ def check_op_form(body: Body) -> None:
         names.order_of(statement.op)
         if stage is None:
             given = next(s.op for s in body.statements if names.STAGE in s.op.attributes)
-            raise InputError(
-                f"statement {statement.number}, '{statement.op.name}', has no '{names.STAGE}'",
-                code="stage-missing",
-                at=statement.op,
-                notes=(("another statement of the loop has one", given),),
-            )
+            why = f"statement {statement.number}, '{statement.op.name}', has no '{names.STAGE}'"
+            notes = (("another statement of the loop has one", given),)
+            raise InputError(why, code="stage-missing", at=statement.op, notes=notes)
         if stage < 0:
             why = f"'{names.STAGE}' is {stage}, expected 0 or more"
             raise InputError(why, code="negative-stage", at=statement.op)
