@@ -61,7 +61,6 @@ from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.kernel_units import (
     GROUPED,
     KernelUnit,
-    KernelUnits,
     Recurrence,
     Sources,
     Template,
@@ -259,141 +258,6 @@ class Epilogue(Part):
         return self._integers.end_plus(iteration - 1)
 
 
-class StepWriter:
-    """Writes where `integers` write; `conditions` are the i1 of all branches."""
-
-    def __init__(self, plan: Plan, kernel: KernelUnits, values: Values) -> None:
-        self.kernel = kernel
-        self.values = values
-        self.integers = values.integers
-        self.context = plan.loop.context
-        self.location = plan.loop.location
-        self.conditions: set[Value] = set()
-        self._fenced = plan.fenced
-        self._kernel_only = plan.kernel_only
-        self._tiles = plan.tiles
-
-    def write(self, part: Part, step: StepSync) -> None:
-        """Clone the active units with the waits and barriers before them.
-
-        Pure ops, commits, waits and barriers are never conditional: so the counts stay those
-        of the steady state, and no barrier becomes divergent.
-        """
-        self.values.begin(part)
-        self._synchronise(part, step, -1)
-        for unit in self.kernel.units:
-            if not part.stages.active(unit.stage):
-                continue
-            if unit.position is not None:
-                self._synchronise(part, step, unit.position)
-            self._clone(unit, part)
-        for group in step.empty:
-            token = self.kernel.tokens[group.number]
-            self.values.written[token, group.stage, part.number] = self.empty_group(group)
-
-    def _clone(self, unit: KernelUnit, part: Part) -> None:
-        stage = unit.stage
-        left_out = isinstance(part, Prologue) and unit.ops[0] in self._kernel_only
-        if left_out or self._repeats(unit, part):
-            return
-        condition = part.exists(stage)
-        mapping = {value: part.value(value, stage) for value in unit.used}
-        copies: list[Operation] = []
-        made: list[Value] = []
-        for template in unit.templates:
-            folded = self._sum(template, mapping) if template.adds else None
-            folded = folded or self._known(template, mapping, part, stage)
-            if folded is not None:
-                mapping[template.results[0]] = folded
-                self.values.written[template.results[0], stage, part.number] = folded
-                continue
-            if self._tiles and self._tiles.tail and template.op == self._tiles.tail:
-                self._write_tail(template, mapping, part, stage)
-                continue
-            copy = template.clone(mapping, self.integers.ip)
-            copies.append(copy)
-            made += template.results
-            mapping.update(zip(template.results, copy.results, strict=True))
-        results = [mapping[value] for value in made]
-        if condition is not None and copies:
-            self.conditions.add(condition)
-            wanted = [_used_outside(value, unit) for value in made]
-            results = guarded(copies, wanted, condition, self.integers)
-        for old, new in zip(made, results, strict=True):
-            self.values.written[old, stage, part.number] = new
-
-    def _known(
-        self, template: Template, mapping: dict[Value, Value], part: Part, stage: int
-    ) -> Value | None:
-        """What an op is as it is known whether this is a tile's last step: that, and what is chosen by it."""
-        if self._tiles is None:
-            return None
-        if self._tiles.ends in template.results:
-            return part.value(self._tiles.ends, stage)
-        if template.op.name == "arith.select" and template.uses[0].value == self._tiles.ends:
-            return mapping[template.uses[1 if part.ends == stage else 2].value]
-        return None
-
-    def _write_tail(
-        self, template: Template, mapping: dict[Value, Value], part: Part, stage: int
-    ) -> None:
-        """Clone what comes after a tile's last step, or after another one nothing."""
-        *inside, end = operations(template.op.regions[0 if part.ends == stage else 1].blocks[0])
-        for op in inside:
-            clone(op, mapping, self.integers.ip)
-        for result, value in zip(template.results, end.operands, strict=True):
-            mapping[result] = mapping.get(value, value)
-            self.values.written[result, stage, part.number] = mapping[result]
-
-    def _repeats(self, unit: KernelUnit, part: Part) -> bool:
-        """Whether the unit would make what it made one step before, as `elect.sync` does: it depends on
-        no iteration. Then that stands for both. The kernel has its own."""
-        if isinstance(part, Kernel) or unit.used or not all(map(only_computes, unit.ops)):
-            return False
-        written, now = self.values.written, part.number
-        made = [(value, unit.stage) for template in unit.templates for value in template.results]
-        if not all((*value, now - 1) in written for value in made):
-            return False
-        written.update({(*value, now): written[*value, now - 1] for value in made})
-        return True
-
-    def _sum(self, addition: Template, mapping: dict[Value, Value]) -> Value | None:
-        """The constant that an addition is where its operands are: the input's own index
-        arithmetic, for an iteration of the prologue."""
-        a, b = (mapping[use.value] for use in addition.uses)
-        if constant_value(a) is None or constant_value(b) is None:
-            return None
-        return self.integers.add(a, b)
-
-    def _synchronise(self, part: Part, step: StepSync, position: int) -> None:
-        before = step.before.get(position)
-        if before is None:
-            return
-        for wait in before.waits:
-            self.wait(wait, part)
-        if before.barrier:
-            self.write_barrier(self._fenced)
-
-    def wait(self, wait: PlannedWait, part: Part, *, drains: bool = False) -> None:
-        """Wait for a group, as `part` sees it. Who `drains` is marked, so that a later pass may find it superfluous."""
-        group, ip = wait.group, self.integers.ip
-        attributes = queue_attribute(group, self.context)
-        if drains:
-            attributes[names.DRAIN] = ir.UnitAttr.get(self.context)
-        token = part.made(self.values.sources.token(wait), wait.stage)
-        create(group.ops.wait, [token], (), attributes, ip=ip, loc=self.location)
-
-    def write_barrier(self, spaces: frozenset[Space]) -> None:
-        """Fence exactly the address spaces that the barrier orders; none: no barrier."""
-        if spaces:
-            write_fence(spaces, self.integers.ip, self.location)
-
-    def empty_group(self, group: Group) -> Value:
-        """The token of a group without copies: it is complete but counted, so that the kernel's
-        first steps look back at as many groups as its later ones."""
-        return write_commit(group, [], self.integers.ip, self.location).results[0]
-
-
 def _used_outside(value: Value, unit: KernelUnit) -> bool:
     """Whether an op that is not of the unit uses a value that the unit makes."""
     block = unit.ops[0].block
@@ -425,7 +289,7 @@ def write_loop(plan: Plan, buffers: list[VersionedBuffer]) -> Operation:
         label_parts(parts, written, kernel if guard is None else guard)
     for old, new in zip(loop.results, results, strict=True):
         old.replace_all_uses_with(new)
-    join_branches([kernel.block, kernel.regions[0].blocks[0]], writer.steps.conditions)
+    join_branches([kernel.block, kernel.regions[0].blocks[0]], writer.conditions)
     loop.erase()
     return kernel
 
@@ -456,7 +320,8 @@ class LoopWriter:
         self.kernel = build_kernel(plan, buffers)
         self.sources = Sources(plan, self.kernel, integers)
         self.values = Values(self.sources)
-        self.steps = StepWriter(plan, self.kernel, self.values)
+        # The i1 of all branches.
+        self.conditions: set[Value] = set()
         self.recurrences = list(self.sources.recurrences.values())
         registers = self.sources.registers.items()
         self._lines = [(source, n) for source, count in registers for n in range(1, count + 1)]
@@ -465,13 +330,13 @@ class LoopWriter:
     def write(self) -> list[Value]:
         """Write everything; returns what replaces the results of the loop."""
         plan, steps = self.plan, self.plan.synchronisation
-        self.steps.write_barrier(plan.boundary.before)
+        self._write_barrier(plan.boundary.before)
         for t in range(self.last_stage):
             part = Prologue(t, self.values, plan.short_trip == "predicate", plan.peeled)
-            self.steps.write(part, steps.prologue[t])
+            self._write_step(part, steps.prologue[t])
         self.kernel_loop = self._kernel() if plan.tiles is None else self._kernel_of(plan.tiles)
         for e in range(1, plan.peeled_epilogue + 1):
-            self.steps.write(Epilogue(e, self.values), steps.epilogue[e - 1])
+            self._write_step(Epilogue(e, self.values), steps.epilogue[e - 1])
             # Those that are still asked for go to the next step.
             last = e == plan.peeled_epilogue
             live = [each for each in self.recurrences if each.has_results or not last]
@@ -481,7 +346,7 @@ class LoopWriter:
                 recurrence.commit()
         after = Epilogue(plan.peeled_epilogue + 1, self.values)
         for wait in steps.drains:
-            self.steps.wait(wait, after, drains=True)
+            self._wait(wait, after, drains=True)
         # The argument of one more iteration, as a user after the epilogue sees it.
         sources = self.sources
         entries = zip(sources.arguments, self.loop.results, sources.initial, strict=True)
@@ -492,7 +357,7 @@ class LoopWriter:
         for counter in plan.counters:
             for asked in (counter.slot, counter.phase):
                 asked.replace_all_uses_with(after.value(asked, self.last_stage))
-        self.steps.write_barrier(plan.boundary.after)
+        self._write_barrier(plan.boundary.after)
         return results
 
     def _kernel(self) -> Operation:
@@ -562,7 +427,7 @@ class LoopWriter:
         over: dict[Value, Value] = {}
         for group in self.plan.synchronisation.over:
             if group.queue not in empty:
-                empty[group.queue] = self.steps.empty_group(group)
+                empty[group.queue] = self._empty_group(group)
             over[self.kernel.tokens[group.number]] = empty[group.queue]
         entries = [self._entry(source, n, over) for source, n in self._lines]
         for recurrence in self.recurrences:
@@ -573,7 +438,7 @@ class LoopWriter:
         """Write a step of the kernel; returns what is carried to the next one."""
         now = self.last_stage
         self._carry(carried, now)
-        self.steps.write(part, self.plan.synchronisation.kernel)
+        self._write_step(part, self.plan.synchronisation.kernel)
         # In the next step r_n is what this one had as r_(n-1), or what it made.
         following = [
             self.values.made(source, self.sources.stage_of_maker(source.value, 0), now + 1 - n)
@@ -617,6 +482,128 @@ class LoopWriter:
         for recurrence in self.recurrences:
             recurrence.bind(carried[start : start + recurrence.width])
             start += recurrence.width
+
+    # -- one step ------------------------------------------------------------------------------
+
+    def _write_step(self, part: Part, step: StepSync) -> None:
+        """Clone the active units with the waits and barriers before them.
+
+        Pure ops, commits, waits and barriers are never conditional: so the counts stay those
+        of the steady state, and no barrier becomes divergent.
+        """
+        self.values.begin(part)
+        self._synchronise(part, step, -1)
+        for unit in self.kernel.units:
+            if not part.stages.active(unit.stage):
+                continue
+            if unit.position is not None:
+                self._synchronise(part, step, unit.position)
+            self._clone(unit, part)
+        for group in step.empty:
+            token = self.kernel.tokens[group.number]
+            self.values.written[token, group.stage, part.number] = self._empty_group(group)
+
+    def _clone(self, unit: KernelUnit, part: Part) -> None:
+        stage = unit.stage
+        left_out = isinstance(part, Prologue) and unit.ops[0] in self.plan.kernel_only
+        if left_out or self._repeats(unit, part):
+            return
+        condition = part.exists(stage)
+        mapping = {value: part.value(value, stage) for value in unit.used}
+        copies: list[Operation] = []
+        made: list[Value] = []
+        for template in unit.templates:
+            folded = self._sum(template, mapping) if template.adds else None
+            folded = folded or self._known(template, mapping, part, stage)
+            if folded is not None:
+                mapping[template.results[0]] = folded
+                self.values.written[template.results[0], stage, part.number] = folded
+                continue
+            if self.plan.tiles and self.plan.tiles.tail and template.op == self.plan.tiles.tail:
+                self._write_tail(template, mapping, part, stage)
+                continue
+            copy = template.clone(mapping, self.integers.ip)
+            copies.append(copy)
+            made += template.results
+            mapping.update(zip(template.results, copy.results, strict=True))
+        results = [mapping[value] for value in made]
+        if condition is not None and copies:
+            self.conditions.add(condition)
+            wanted = [_used_outside(value, unit) for value in made]
+            results = guarded(copies, wanted, condition, self.integers)
+        for old, new in zip(made, results, strict=True):
+            self.values.written[old, stage, part.number] = new
+
+    def _known(
+        self, template: Template, mapping: dict[Value, Value], part: Part, stage: int
+    ) -> Value | None:
+        """What an op is as it is known whether this is a tile's last step: that, and what is chosen by it."""
+        if self.plan.tiles is None:
+            return None
+        if self.plan.tiles.ends in template.results:
+            return part.value(self.plan.tiles.ends, stage)
+        if template.op.name == "arith.select" and template.uses[0].value == self.plan.tiles.ends:
+            return mapping[template.uses[1 if part.ends == stage else 2].value]
+        return None
+
+    def _write_tail(
+        self, template: Template, mapping: dict[Value, Value], part: Part, stage: int
+    ) -> None:
+        """Clone what comes after a tile's last step, or after another one nothing."""
+        *inside, end = operations(template.op.regions[0 if part.ends == stage else 1].blocks[0])
+        for op in inside:
+            clone(op, mapping, self.integers.ip)
+        for result, value in zip(template.results, end.operands, strict=True):
+            mapping[result] = mapping.get(value, value)
+            self.values.written[result, stage, part.number] = mapping[result]
+
+    def _repeats(self, unit: KernelUnit, part: Part) -> bool:
+        """Whether the unit would make what it made one step before, as `elect.sync` does: it depends on
+        no iteration. Then that stands for both. The kernel has its own."""
+        if isinstance(part, Kernel) or unit.used or not all(map(only_computes, unit.ops)):
+            return False
+        written, now = self.values.written, part.number
+        made = [(value, unit.stage) for template in unit.templates for value in template.results]
+        if not all((*value, now - 1) in written for value in made):
+            return False
+        written.update({(*value, now): written[*value, now - 1] for value in made})
+        return True
+
+    def _sum(self, addition: Template, mapping: dict[Value, Value]) -> Value | None:
+        """The constant that an addition is where its operands are: the input's own index
+        arithmetic, for an iteration of the prologue."""
+        a, b = (mapping[use.value] for use in addition.uses)
+        if constant_value(a) is None or constant_value(b) is None:
+            return None
+        return self.integers.add(a, b)
+
+    def _synchronise(self, part: Part, step: StepSync, position: int) -> None:
+        before = step.before.get(position)
+        if before is None:
+            return
+        for wait in before.waits:
+            self._wait(wait, part)
+        if before.barrier:
+            self._write_barrier(self.plan.fenced)
+
+    def _wait(self, wait: PlannedWait, part: Part, *, drains: bool = False) -> None:
+        """Wait for a group, as `part` sees it. Who `drains` is marked, so that a later pass may find it superfluous."""
+        group, ip = wait.group, self.integers.ip
+        attributes = queue_attribute(group, self.location.context)
+        if drains:
+            attributes[names.DRAIN] = ir.UnitAttr.get(self.location.context)
+        token = part.made(self.values.sources.token(wait), wait.stage)
+        create(group.ops.wait, [token], (), attributes, ip=ip, loc=self.location)
+
+    def _write_barrier(self, spaces: frozenset[Space]) -> None:
+        """Fence exactly the address spaces that the barrier orders; none: no barrier."""
+        if spaces:
+            write_fence(spaces, self.integers.ip, self.location)
+
+    def _empty_group(self, group: Group) -> Value:
+        """The token of a group without copies: it is complete but counted, so that the kernel's
+        first steps look back at as many groups as its later ones."""
+        return write_commit(group, [], self.integers.ip, self.location).results[0]
 
 
 # An inner loop in the loop that is expanded next ---------------------------------------------
