@@ -49,15 +49,15 @@ from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.pipeliner.expand.wide_stores import holds_numbers
+from mlir_async_pipe.pipeliner.expand.wide_stores import holds_numbers, stands_in_the_way
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import Access, accesses, order_of, row_of
+from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY, TOKEN_TYPE
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.op_table import token_ops
-from mlir_async_pipe.vocabulary.rows import CP_ASYNC, UNORDERED
+from mlir_async_pipe.vocabulary.rows import CP_ASYNC
 
 MARK = "async_pipe.residual"
 # PTX ISA, cp.async: copies of 16 bytes may pass by the first-level cache.
@@ -154,11 +154,10 @@ class _Chooser:
         return found, left
 
     def bytes_of(self, found: Residuals) -> int:
-        each = {
-            (op.results[0].type, place): element_bytes(op.operands[0])
-            * prod(accesses(op)[0].extent or ())
-            for op, place in zip(found.loads, found.places, strict=True)
-        }
+        each: dict[Any, int] = {}
+        for op, place in zip(found.loads, found.places, strict=True):
+            size = element_bytes(op.operands[0]) * prod(accesses(op)[0].extent or ())
+            each[op.results[0].type, place] = size
         return sum(each.values()) * prod(found.block)
 
     def _read_after(self) -> Iterator[tuple[Operation, list[Access], str]]:
@@ -170,8 +169,7 @@ class _Chooser:
                 # What comes after is read after that one.
                 return
             for inner in walk(op):
-                row = row_of(inner)
-                if is_opaque(inner) or row.barrier or row.meeting or order_of(inner) != UNORDERED:
+                if stands_in_the_way(inner):
                     obstacle = obstacle or f"'{inner.name}' stands before it"
                 if _is_load(inner) and root_of(inner.operands[0]).space == "global":
                     inside = "" if inner == op else f"it stands in an '{op.name}'"

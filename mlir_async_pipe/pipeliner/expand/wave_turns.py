@@ -109,13 +109,9 @@ def check_block(loop: Operation, chip: Chip | None) -> int:
         refuse(why, loop, loop)
     size = enclosing_launch_size(loop)
     if size != (WAVES * chip.lanes, 1, 1):
-        told = (
-            "a block of unknown size"
-            if size is None
-            else f"a block of {' x '.join(map(str, size))} threads"
-        )
-        why = f"{WAVES} waves of {chip.lanes} threads along x make two groups, and this is {told}"
-        refuse(why, loop, loop)
+        told = "of unknown size" if size is None else f"of {' x '.join(map(str, size))} threads"
+        why = f"{WAVES} waves of {chip.lanes} threads along x make two groups"
+        refuse(f"{why}, and this is a block {told}", loop, loop)
     return WAVES * chip.lanes // 2
 
 

@@ -52,6 +52,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
+from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.costs.warp_traffic import WarpTraffic
 from mlir_async_pipe.facts.loops.annotations import is_requested, read_loop
 from mlir_async_pipe.facts.values.alignment import (
@@ -175,8 +176,7 @@ def plan_wide_stores(
             if stores[0].op in taken:
                 continue
             taken |= {store.op for store in stores}
-            traffic = WarpTraffic(block, limits.chip)
-            chooser = _Chooser(plan, plans, stores, reader, traffic, limits, around)
+            chooser = _Chooser(plan, plans, stores, reader, limits, limits.chip, around)
             if through == "auto" and not chooser.wastes_sectors():
                 continue
             try:
@@ -282,6 +282,12 @@ def _store(op: Operation, reader: _Reader) -> _Store | None:
 _NUMBER = re.compile(r"i(8|16|32|64)|b?f(16|32|64)|f8E\w+")
 
 
+def stands_in_the_way(op: Operation) -> bool:
+    """Whether no access moves over an op, whatever its memory is."""
+    row = row_of(op)
+    return bool(is_opaque(op) or row.barrier or row.meeting) or order_of(op) != UNORDERED
+
+
 def holds_numbers(memory: Value) -> bool:
     """Whether a memref holds whole bytes of numbers, which vectors of other numbers can stand for."""
     kind = as_kind(ir.MemRefType, memory.type)
@@ -298,16 +304,19 @@ class _Chooser:
         plans: list[Plan],
         stores: list[_Store],
         reader: _Reader,
-        traffic: WarpTraffic,
         limits: Limits,
+        chip: Chip,
         around: Surroundings,
     ) -> None:
         self.plan, self.plans, self.stores = plan, plans, stores
-        self.reader, self.traffic, self.limits, self.around = reader, traffic, limits, around
+        self.reader, self.limits, self.chip, self.around = reader, limits, chip, around
+        self.traffic = WarpTraffic(reader.block, chip)
         self.first = stores[0].op
         self.memory = stores[0].access.memory
         self.size = element_bytes(self.memory)
         self.elements = stores[0].elements
+        # What a warp stores.
+        self._bytes = len(stores) * LANES * self.elements * self.size
         # Stores, subscripts, warps, lanes.
         self.numbers = np.array(
             [[n.reshape(-1, LANES) for n in store.place.numbers] for store in stores]
@@ -360,11 +369,11 @@ class _Chooser:
         made.sort(key=lambda of_round: places[of_round.last])
         self._check_passed(made, places)
         own = {store.op for store in self.stores}
-        between = ops[min(places[op] for op in own) : places[made[-1].last]]
+        between = ops[min(map(places.__getitem__, own)) : places[made[-1].last]]
         if all(op in own or row_of(op).pure for op in between):
             made = [replace(of_round, last=made[-1].last) for of_round in made]
         tested = self._check_alignment(made, axes)
-        wide = len(self.stores) * LANES * self.elements * self.size // WIDE_BYTES // LANES
+        wide = self._bytes // WIDE_BYTES // LANES
         return WidePlan(
             self.plan, buffer, self.reader.block, self.memory, tuple(made), *shape, axes, lanes, pitch,
             tested, _ends_kernel(made[-1].last),
@@ -376,9 +385,8 @@ class _Chooser:
 
     def wastes_sectors(self) -> bool:
         """Whether a warp asks for more sectors as the stores are than there are bytes for."""
-        own = len(self.stores) * LANES * self.elements * self.size
-        sector = 0 if self.limits.chip is None else self.limits.chip.sector_bytes
-        return sector > 0 and self.asked(sector) * sector > own
+        sector = self.chip.sector_bytes
+        return sector > 0 and self.asked(sector) * sector > self._bytes
 
     def asked(self, unit: int = LINE_BYTES) -> int:
         """Lines, or sectors, that a warp asks for as the stores are."""
@@ -395,8 +403,7 @@ class _Chooser:
 
     def is_scattered(self) -> bool:
         """Whether they ask for twice as many lines as there are bytes for, or more."""
-        own = len(self.stores) * LANES * self.elements * self.size
-        return self.asked() >= 2 * -(-own // LINE_BYTES)
+        return self.asked() >= 2 * -(-self._bytes // LINE_BYTES)
 
     def _lines(self, rows: list[Array], begins: Array, width: int, unit: int = LINE_BYTES) -> int:
         """Lines of each store, all together; a row begins with one."""
@@ -501,9 +508,8 @@ class _Chooser:
 
         free = [buffer for buffer in self.plan.buffers if is_free(buffer)]
         if not free:
-            raise _Refusal(
-                "no buffer of the loop that could hold them is free after it", self.plan.loop
-            )
+            why = "no buffer of the loop that could hold them is free after it"
+            raise _Refusal(why, self.plan.loop)
         return max(free, key=lambda buffer: buffer.versions * buffer.slot_bytes)
 
     def _check_passed(self, rounds: list[Round], places: dict[Operation, int]) -> None:
@@ -517,15 +523,12 @@ class _Chooser:
                 if top in own:
                     continue
                 for op in walk(top):
-                    row = row_of(op)
-                    if is_opaque(op) or row.barrier or row.meeting or order_of(op) != UNORDERED:
+                    if stands_in_the_way(op):
                         raise _Refusal(f"'{op.name}' stands between them", op)
                     for access in accesses(op):
-                        if may_alias(
-                            target,
-                            root_of(access.memory),
-                            assume_noalias_arguments=self.limits.noalias_arguments,
-                        ) and not self._is_read_of_later(access, places[top], own, places):
+                        noalias, other = self.limits.noalias_arguments, root_of(access.memory)
+                        meets = may_alias(target, other, assume_noalias_arguments=noalias)
+                        if meets and not self._is_read_of_later(access, places[top], own, places):
                             raise _Refusal(f"'{op.name}' between them may touch their memory", op)
 
     def _is_read_of_later(
@@ -553,9 +556,8 @@ class _Chooser:
             for of_round in rounds
             for n in by_op[of_round.stores[0]].place.numbers[axes[1]][::LANES]
         ]
-        common = [
-            factor * divisor(s, numbers) for s, factor in self.stores[0].place.common[axes[1]]
-        ]
+        terms = self.stores[0].place.common[axes[1]]
+        common = [factor * divisor(symbol, numbers) for symbol, factor in terms]
         strides = static_strides(self.memory)[:-1]
         known = gcd(*begins, *common, *(stride for stride in strides if stride is not None))
         if known * self.size % WIDE_BYTES:
