@@ -137,24 +137,14 @@ def _rewrite(name: str, module: Any) -> None:
 def _check_translated(module: Any) -> None:
     """Raises LoweringError (left-over-op) for an op that no translation to LLVM IR exists for; translating it would
     crash."""
-    found: list[Any] = []
-    # Of most ops only the name is read, and each name is looked at once.
-    known: dict[str, bool] = {}
-
-    def visit(op: Any) -> Any:
-        name = op.name
-        if name not in known:
-            known[name] = name.startswith(_TRANSLATED)
-        if not known[name]:
-            found.append(op.operation)
-        return bindings.ir.WalkResult.ADVANCE
+    # The bindings are chosen by now.
+    from mlir_async_pipe.bindings.raw_ops import walk_named
 
     for op in module.body.operations:
         if op.operation.name == "gpu.module":
-            op.operation.walk(visit, bindings.ir.WalkOrder.PRE_ORDER)
-    if found:
-        why = f"'{found[0].name}' was not lowered to LLVM"
-        raise LoweringError(why, code="left-over-op", at=Place.of(found[0]))
+            for left in walk_named(op, lambda name: not name.startswith(_TRANSLATED)):
+                why = f"'{left.name}' was not lowered to LLVM"
+                raise LoweringError(why, code="left-over-op", at=Place.of(left))
 
 
 def _object(module: Any) -> bytes:

@@ -23,8 +23,7 @@ from mlir_async_pipe.waits.witness_paths import FEW
 
 # Title, header and rows.
 Table = tuple[str, list[str], list[list[str]]]
-# Kinds of records that are no tables.
-SHOWN_OTHERWISE = ("diagnostics", "outlines", "timelines")
+_NO_TABLES = ("diagnostics", "outlines", "timelines")
 
 
 def text(report: Report) -> str:
@@ -143,7 +142,7 @@ def _timelines(report: Report) -> str:
 def _records(report: Report) -> str:
     """Every record as it is, behind a click."""
     parts = []
-    for title, header, rows in record_tables(report, SHOWN_OTHERWISE):
+    for title, header, rows in record_tables(report):
         cells = [[escape(cell) for cell in row] for row in rows]
         parts.append(f"<h3>{escape(title)}</h3>{table(header, cells)}")
     if not parts:
@@ -152,12 +151,12 @@ def _records(report: Report) -> str:
     return f"<h2>Records</h2><details><summary>{described}</summary>{''.join(parts)}</details>"
 
 
-def record_tables(report: Report, leave_out: Sequence[str] = ()) -> list[Table]:
+def record_tables(report: Report) -> list[Table]:
     """Title, header and rows of each kind of record: every record is a row, and every field that
     holds one value a column. Records in a field make a table of their own, `loops: buffers`."""
     found = []
     for kind, entries in report.to_json().items():
-        if entries and kind not in leave_out:
+        if entries and kind not in _NO_TABLES:
             rows = [entry if isinstance(entry, dict) else {"": entry} for entry in entries]
             found += _tables_of(kind, rows)
     return found
@@ -181,18 +180,12 @@ def _tables_of(kind: str, rows: list[dict[str, Any]]) -> list[Table]:
 
 
 def _holds_records(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(e, dict) and not _is_place(e) for e in value)
-
-
-def _is_place(value: dict[str, Any]) -> bool:
-    return {"file", "line", "column"} == value.keys()
+    return isinstance(value, list) and any(isinstance(entry, dict) for entry in value)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, dict) and _is_place(value):
-        return f"{value['file']}:{value['line']}:{value['column']}" if value["line"] else ""
     if isinstance(value, dict):
         return " ".join(f"{key}={_cell(entry)}" for key, entry in value.items())
     if isinstance(value, list):

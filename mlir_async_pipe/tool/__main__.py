@@ -282,12 +282,12 @@ def as_json(reports: Sequence[Report]) -> str:
 
 def as_text(reports: Sequence[Report]) -> str:
     """Aligned tables of the records; the diagnostics are printed as such."""
-    from mlir_async_pipe.reports.page import SHOWN_OTHERWISE, record_tables
+    from mlir_async_pipe.reports.page import record_tables
 
     lines: list[str] = []
     for number, report in enumerate(reports, start=1):
         part = f" (part {number})" if len(reports) > 1 else ""
-        for kind, header, rows in record_tables(report, SHOWN_OTHERWISE):
+        for kind, header, rows in record_tables(report):
             widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
             lines.append(f"{kind}{part}:")
             for row in (header, *rows):

@@ -65,7 +65,7 @@ class Tuning:
     def rows(self) -> list[dict[str, Any]]:
         """A flat row a candidate: its parameters, then its figures."""
         return [
-            {**o.parameters, **{c: o.figures()[c] for c in _COLUMNS}, "failure": o.code}
+            {**o.parameters, **{c: getattr(o, c) for c in _COLUMNS}, "failure": o.code}
             for o in self.outcomes
         ]
 
@@ -485,11 +485,6 @@ class Outcome:
             _known(self.registers),
             json.dumps(self.parameters, sort_keys=True, default=str),
         )
-
-    def figures(self) -> dict[str, Any]:
-        """All fields but the code, for tables."""
-        found = asdict(replace(self, text="", binary=b""))
-        return {key: value for key, value in found.items() if key not in ("text", "binary")}
 
 
 def _known(number: float | None) -> tuple[bool, float]:
