@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
-import importlib.metadata
 import json
 import os
 import sys
@@ -15,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlir_async_pipe import __version__, bindings, cache
+import mlir_async_pipe
+from mlir_async_pipe import bindings, cache
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Diagnostic, Note, Place, UsageError
 from mlir_async_pipe.session.report import Report
@@ -217,13 +217,17 @@ _KNOWN_DIALECTS = (
 
 def version() -> str:
     """Our version, and the bindings' with the version of what pip installed for them."""
+    # It takes longer to import than a small run.
+    from importlib import metadata
+
+    ours = f"async-pipe-opt {mlir_async_pipe.__version__}"
     try:
         stack = bindings.current()
     except AsyncPipeError:
-        return f"async-pipe-opt {__version__} (no MLIR Python bindings installed)\n"
-    known = importlib.metadata.packages_distributions().get(stack.prefix.split(".")[0], [])
-    versions = "".join(f" {importlib.metadata.version(name)}" for name in known[:1])
-    return f"async-pipe-opt {__version__} (bindings {stack.name}{versions})\n"
+        return f"{ours} (no MLIR Python bindings installed)\n"
+    known = metadata.packages_distributions().get(stack.prefix.split(".")[0], [])
+    versions = "".join(f" {metadata.version(name)}" for name in known[:1])
+    return f"{ours} (bindings {stack.name}{versions})\n"
 
 
 def list_passes() -> str:

@@ -7,19 +7,22 @@ made up, empty too, when the bindings look for it.
 from __future__ import annotations
 
 import sys
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any
 
 
-class _EmptyModules(MetaPathFinder, Loader):
-    """Finds an empty module for each name in this package."""
+class _EmptyModules:
+    """Finds an empty module for each name in this package. It has no base of `importlib.abc`, whose import takes as
+    long as that of all else here."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        return ModuleSpec(fullname, self) if fullname.startswith(f"{__name__}.") else None
+        loader: Any = self
+        return ModuleSpec(fullname, loader) if fullname.startswith(f"{__name__}.") else None
 
-    def exec_module(self, module: ModuleType) -> None:
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The usual one."""
+
+    def exec_module(self, module: Any) -> None:
         """There is nothing in it."""
 
 
