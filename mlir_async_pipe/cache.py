@@ -56,29 +56,26 @@ def folder() -> Path | None:
     return Path(importlib.import_module("platformdirs").user_cache_dir("mlir-async-pipe"))
 
 
-def key_of(kind: str, *parts: Any) -> str:
-    """The key of a result of this kind that depends on `parts`, each with a `repr` of its own."""
-    return _hashed((kind, _surroundings()), parts)
-
-
-def key_here(kind: str, *parts: Any) -> str:
-    """The same for this process alone, whose versions and files stay what they are."""
-    return _hashed(kind, parts)
-
-
-def key_of_answer(tool: str, *parts: Any) -> str:
-    """The key of what the program at the path `tool` answers to `parts`, input and options."""
-    return _hashed(("answer", _tool(tool)), parts)
-
-
-def _hashed(head: Any, parts: tuple[Any, ...]) -> str:
+def key_here(*parts: Any) -> str:
+    """The key, in this process, of a result that depends on `parts`: its kind, bytes, and what has a `repr` of its
+    own."""
     import hashlib
 
-    found = hashlib.sha256(repr(head).encode())
+    found = hashlib.sha256()
     for part in parts:
         found.update(part if isinstance(part, bytes) else repr(part).encode())
         found.update(b"\0")
     return found.hexdigest()
+
+
+def key_of(*parts: Any) -> str:
+    """The same for all processes, whose versions and files may differ."""
+    return key_here(_surroundings(), *parts)
+
+
+def key_of_answer(tool: str, *parts: Any) -> str:
+    """The key of what the program at the path `tool` answers to `parts`, input and options."""
+    return key_here("answer", _tool(tool), *parts)
 
 
 def get(key: str) -> Any:

@@ -128,8 +128,8 @@ def _process_input(options: Options, sink: Sink, activity: Activity) -> None:
     # These import the bindings, which have to be chosen first and cost most of the start.
     activity.is_now("importing the bindings")
     from mlir_async_pipe.chips.target import Target
+    from mlir_async_pipe.tool.instruments import Timing
     from mlir_async_pipe.tool.process import Processed, Work
-    from mlir_async_pipe.tool.timing import Timing
 
     timing = Timing(_STARTED)
     timing.add("Imports", time.perf_counter() - _STARTED)

@@ -24,16 +24,14 @@ from mlir_async_pipe.tool import (
     mlir_diagnostics,
     parsing,
     pass_steps,
-    printing,
     reproducer,
     verify_diagnostics,
 )
 from mlir_async_pipe.tool.command_line import Options, PassFlag
 from mlir_async_pipe.tool.inputs import Source
+from mlir_async_pipe.tool.instruments import DumpIr, Statistics, Timing, print_ir
 from mlir_async_pipe.tool.isolate import Activity
 from mlir_async_pipe.tool.output import Sink
-from mlir_async_pipe.tool.pass_steps import OurStep, Step
-from mlir_async_pipe.tool.timing import RULE, Timing
 
 if TYPE_CHECKING:
     from mlir_async_pipe.lowering.lower import Lowered
@@ -188,7 +186,7 @@ class Processed:
             sys.stderr.write(f"Pass Manager with {len(steps)} steps:\n{text}\n")
         statistics = Statistics(self.session)
         instruments: list[pass_steps.Instrument] = []
-        instruments += [printing.DumpIr(options)] if options.dumps else []
+        instruments += [DumpIr(options)] if options.dumps else []
         instruments += [statistics] if options.mlir_pass_statistics else []
         instruments += [self._work.timing] if options.mlir_timing else []
         run_steps = partial(
@@ -257,7 +255,7 @@ class Processed:
             if options.emit == "mlir":
                 if options.emit_bytecode:
                     return bytes_of(root)
-                return printing.print_ir(root, options).encode()
+                return print_ir(root, options).encode()
             session.seconds.clear()
             lowered = self._code(root, last_check)
         work.timing.add_parts(session.seconds)
@@ -302,40 +300,3 @@ class Processed:
 def _makes_code(options: Options) -> bool:
     only_asks = options.check_only or options.suggest
     return options.emit != "mlir" and options.run is None and not only_asks
-
-
-class Statistics(pass_steps.Instrument):
-    """Counts, as an instrument, what each step adds to the session."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._earlier: dict[str, int] = {}
-        self._lines: list[str] = []
-
-    def before(self, step: Step, root: Any) -> None:
-        self._earlier = self._counts()
-
-    def after(self, step: Step, root: Any) -> None:
-        """Note what a pass of ours added; passes of MLIR print their own."""
-        if not isinstance(step, OurStep):
-            return
-        self._lines.append(step.name)
-        for kind, count in self._counts().items():
-            added = count - self._earlier.get(kind, 0)
-            if added:
-                self._lines.append(f"  (S) {added} {kind}")
-
-    # A failed step counts as any other.
-    failed = after
-
-    def write(self) -> None:
-        """Write the statistics to stderr, if a pass of ours ran."""
-        if self._lines:
-            title = "... Pass statistics report ...".center(len(RULE)).rstrip()
-            sys.stderr.write("\n".join([RULE, title, RULE, *self._lines]) + "\n")
-
-    def _counts(self) -> dict[str, int]:
-        counts = {kind: len(entries) for kind, entries in self._session.records.items()}
-        for diagnostic in self._session.diagnostics.items:
-            counts[f"{diagnostic.severity}s"] = counts.get(f"{diagnostic.severity}s", 0) + 1
-        return counts

@@ -1,6 +1,6 @@
 """The command line tool as a process: what it writes, where, and how it ends.
 
-Covers: tool/__main__.py, tool/process.py, tool/pass_steps.py, tool/output.py, tool/printing.py, tool/explain.py, tool/timing.py, tool/parsing.py
+Covers: tool/__main__.py, tool/process.py, tool/pass_steps.py, tool/output.py, tool/instruments.py, tool/explain.py, tool/parsing.py
 """
 
 from __future__ import annotations

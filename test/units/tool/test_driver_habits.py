@@ -1,7 +1,7 @@
 """Habits of mlir-opt: lists of flags and passes, near misses, names of printed values, and remarks
 of --explain.
 
-Covers: tool/command_line.py, tool/printing.py, tool/explain.py, docs/driver.md
+Covers: tool/command_line.py, tool/instruments.py, tool/explain.py, docs/driver.md
 """
 
 from __future__ import annotations

@@ -1,15 +1,22 @@
-"""Prints IR: the result, and dumps before and after passes."""
+"""Prints IR, and looks on while steps run: dumps, times and statistics, as MLIR has them."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import parent, symbol_name, walk
+from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.tool.command_line import Options
-from mlir_async_pipe.tool.pass_steps import Instrument, Step, selected
+from mlir_async_pipe.tool.pass_steps import Instrument, OurStep, Step, selected
+
+RULE = "===" + "-" * 73 + "==="
 
 
 def print_ir(root: Any, options: Options) -> str:
@@ -95,3 +102,93 @@ class DumpIr(Instrument):
             head = f"// -----// IR Dump {when} {step.name}{outcome}{what} //----- //"
             sys.stderr.write(f"{head}\n{text}\n")
         sys.stderr.flush()
+
+
+class Timing(Instrument):
+    """Times phases (`with timing.phase("Parser")`) and, as an instrument, the steps of a run."""
+
+    def __init__(self, started: float) -> None:
+        """`started` is time.perf_counter() when the process began."""
+        self._started = started
+        self._rows: list[tuple[str, float]] = []
+        self._parts: dict[int, list[tuple[str, float]]] = {}
+        self._step_began = 0.0
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Time the block as one row."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - began)
+
+    def add(self, name: str, seconds: float) -> None:
+        self._rows.append((name, seconds))
+
+    def add_parts(self, seconds: dict[str, float]) -> None:
+        """What the last row was spent on; of steps that ran beside others the sum may be more."""
+        self._parts[len(self._rows) - 1] = list(seconds.items())
+
+    def before(self, step: Step, root: Any) -> None:
+        self._step_began = time.perf_counter()
+
+    def after(self, step: Step, root: Any) -> None:
+        nest = "".join(f"'{anchor}' " for anchor in step.anchors[1:])
+        self.add(f"{nest}{step.name}", time.perf_counter() - self._step_began)
+
+    failed = after
+
+    def write(self) -> None:
+        """Write the report to stderr; "Rest" is what no row covers."""
+        total = time.perf_counter() - self._started
+        rest = total - sum(seconds for _, seconds in self._rows)
+        lines = [
+            RULE,
+            "... Execution time report ...".center(len(RULE)).rstrip(),
+            RULE,
+            f"  Total Execution Time: {total:.4f} seconds",
+            "",
+            "  ----Wall Time----  ----Name----",
+        ]
+        for number, (name, seconds) in enumerate([*self._rows, ("Rest", rest), ("Total", total)]):
+            # The parts of a row stand under it, those of a thousandth of a second or more.
+            parts = [(f"  {part}", took) for part, took in self._parts.get(number, ())]
+            for row, took in [(name, seconds), *(part for part in parts if part[1] >= 0.001)]:
+                lines.append(f"  {took:8.4f} ({100 * took / total:5.1f}%)  {row}")
+        sys.stderr.write("\n".join(lines) + "\n")
+
+
+class Statistics(Instrument):
+    """Counts, as an instrument, what each step adds to the session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._earlier: Counter[str] = Counter()
+        self._lines: list[str] = []
+
+    def before(self, step: Step, root: Any) -> None:
+        self._earlier = self._counts()
+
+    def after(self, step: Step, root: Any) -> None:
+        """Note what a pass of ours added; passes of MLIR print their own."""
+        if not isinstance(step, OurStep):
+            return
+        self._lines.append(step.name)
+        for kind, count in self._counts().items():
+            if added := count - self._earlier[kind]:
+                self._lines.append(f"  (S) {added} {kind}")
+
+    # A failed step counts as any other.
+    failed = after
+
+    def write(self) -> None:
+        """Write the statistics to stderr, if a pass of ours ran."""
+        if self._lines:
+            title = "... Pass statistics report ...".center(len(RULE)).rstrip()
+            sys.stderr.write("\n".join([RULE, title, RULE, *self._lines]) + "\n")
+
+    def _counts(self) -> Counter[str]:
+        counts = Counter({kind: len(found) for kind, found in self._session.records.items()})
+        counts.update(f"{said.severity}s" for said in self._session.diagnostics.items)
+        return counts
