@@ -11,7 +11,7 @@ from typing import Any
 
 from mlir_async_pipe.reports import pictures
 from mlir_async_pipe.reports.limits import Entry, Outline
-from mlir_async_pipe.reports.markup import Paper, escape, size, table
+from mlir_async_pipe.reports.markup import Paper, closing_brace, escape, size, table
 from mlir_async_pipe.session.diagnostics import Place, count
 from mlir_async_pipe.waits.witness_paths import REASONS
 
@@ -309,13 +309,9 @@ class LoopSection:
 def _extent(lines: Sequence[str], first: int) -> Iterator[tuple[int, str]]:
     """The lines of a loop, from its first to the one that closes its braces, without the
     indentation that all have."""
-    depth, found = 0, []
-    for number in range(first, min(first + _LONGEST, len(lines) + 1)):
-        code = lines[number - 1].partition("//")[0]
-        depth += code.count("{") - code.count("}")
-        found.append((number, lines[number - 1]))
-        if depth <= 0 and any("{" in text for _, text in found):
-            break
+    end = closing_brace(lines[: first + _LONGEST - 1], first - 1)
+    last = first + _LONGEST - 1 if end is None else end[0] + 1
+    found = list(enumerate(lines[first - 1 : last], first))
     indents = [len(text) - len(text.lstrip()) for _, text in found if text.strip()]
     common = min(indents, default=0)
     yield from ((number, text[common:]) for number, text in found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -116,3 +117,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequenc
 def size(number: int) -> str:
     """Bytes, in KiB where that is a short number."""
     return f"{number / 1024:g} KiB" if number >= 1024 and number % 64 == 0 else f"{number} bytes"
+
+
+def closing_brace(lines: Sequence[str], begin: int) -> tuple[int, int] | None:
+    """Line, from 0, and column after the brace that closes what the first one from a line on opens."""
+    depth = 0
+    for number in range(begin, len(lines)):
+        # Braces of strings and comments are none.
+        code = re.sub(r'"(?:[^"\\]|\\.)*"|//.*', lambda found: " " * len(found[0]), lines[number])
+        for column, character in enumerate(code):
+            depth += (character == "{") - (character == "}")
+            if character == "}" and depth == 0:
+                return number, column + 1
+    return None

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT, NUM_STAGES
+from mlir_async_pipe.reports.markup import closing_brace
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, count
 from mlir_async_pipe.session.plugins import library
 from mlir_async_pipe.waits.witness_paths import REASONS
@@ -76,7 +77,7 @@ class FileAnalysis:
 
     def _annotated(self, loop: int, name: str, text: str) -> Iterator[Edit]:
         """The edit that puts `text` to the attributes of the loop that begins in a line."""
-        end = self._end(loop) if _is_loop(self.lines[loop]) else None
+        end = closing_brace(self.lines, loop) if _is_loop(self.lines[loop]) else None
         if end is None:
             return
         line, column = end
@@ -91,22 +92,10 @@ class FileAnalysis:
     def _around(self, line: int) -> int | None:
         """The line of the innermost pipelined loop whose body has this line."""
         begins = [_line(entry) for entry in self.records.get("loops", [])]
-        ends = {begin: self._end(begin) for begin in begins if begin is not None}
+        ends = {begin: closing_brace(self.lines, begin) for begin in begins if begin is not None}
         return max(
             (begin for begin, end in ends.items() if end and begin < line <= end[0]), default=None
         )
-
-    def _end(self, begin: int) -> tuple[int, int] | None:
-        """Line and column after the brace that closes what the first one from a line on opens."""
-        depth = 0
-        for number in range(begin, len(self.lines)):
-            # Braces of strings and comments are none.
-            code = re.sub(r'"(?:[^"\\]|\\.)*"|//.*', lambda m: " " * len(m[0]), self.lines[number])
-            for column, character in enumerate(code):
-                depth += (character == "{") - (character == "}")
-                if character == "}" and depth == 0:
-                    return number, column + 1
-        return None
 
     def _at(self, kind: str, line: int) -> list[dict[str, Any]]:
         return [entry for entry in self.records.get(kind, []) if _line(entry) == line]
