@@ -6,7 +6,7 @@
                      beyond its group, buffer or columns
     block_memory     who may touch which bytes; mbarrier_state: arrivals, bytes, phases; tensor_state: tensor
                      memory; all by warp_clocks, the vector clocks of threads or warps
-    cluster_blocks   blocks of a cluster as such roles; cluster_memory: what they do to each other's
+    cluster_blocks   blocks of a cluster as such roles
     amounts          numbers on a path: exact ones, one for each thread, addresses, or sums of unknowns;
                      ranges_of_sums: what a path knows of these
 

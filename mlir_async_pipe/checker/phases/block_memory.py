@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker.phase_faults import FaultCode, Forgiven, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases import mbarrier_state
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map, meet, must_meet
-from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
+from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks, block_of
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     NAMED,
     CopyInFlight,
@@ -40,6 +40,7 @@ Noted = tuple[int, int, int]
 
 # All memory of which only the order of accesses is asked: no region of others is of its root.
 ALTERNATING = ByteRange(-3)
+_MEETING: Key = (mbarrier_state.MEETING, 0)
 
 # Notes of faults where threads know of each other by what they wait for, and where all go together.
 _SOME_WAITED = "only some threads waited for it: a barrier of the block is missing"
@@ -86,7 +87,9 @@ class BlockMemory:
     `log` is of all paths together, and so are the numbers of events (`names`) and
     what was noted of mbarriers. `some_met`: some threads met at a barrier of their own where all go together,
     which orders more than is recorded here. `asks`: there was a test. `exact`: all that ends each cp.async on
-    mbarriers is noted. `blocks`: those of a cluster, if it is the memory of all of them.
+    mbarriers is noted. `blocks`: those of a cluster, if it is the memory of all of them. Then `reached` is what threads did
+    last, by an op, to the memory of a block of others; `met` are threads that have arrived where all meet, and not
+    waited since, `ended` those that have ended.
     """
 
     everybody: int
@@ -102,9 +105,12 @@ class BlockMemory:
     progress: int = 0
     some_met: bool = False
     asks: bool = False
-    by_threads: mbarrier_state.ByThreads | None = None
+    by_threads: mbarrier_state.ByThreads[int] | None = None
     exact: bool = False
     blocks: ClusterBlocks = field(default_factory=ClusterBlocks)
+    reached: dict[tuple[int, int, int], Event] = field(default_factory=dict)
+    met: int = 0
+    ended: int = 0
     tensor: TensorMemory = field(default_factory=TensorMemory)
     log: mbarrier_state.RoleLog = field(default_factory=dict)
     forgiven: Forgiven = field(default_factory=Forgiven)
@@ -125,6 +131,7 @@ class BlockMemory:
             put=dict(self.put),
             generic=dict(self.generic),
             tensor=self.tensor.copy(),
+            reached=dict(self.reached),
         )
 
     @property
@@ -138,16 +145,9 @@ class BlockMemory:
 
     def dones(self) -> Iterator[dict[Any, Event]]:
         """What was done, by what it is."""
-        yield self.over
-        yield self.put
-
-    def key_of_blocks(self) -> Hashable:
-        """What is asked of blocks of a cluster beside that."""
+        yield from (self.over, self.put, self.reached)
 
     # mbarriers ----------------------------------------------------------------------------
-
-    def check_own(self, root: int, mask: int | None) -> None:
-        """Threads use memory that must be of their own block."""
 
     def init(self, key: Key, op: int, mask: int, count: int) -> None:
         self.check_own(key[0], mask)
@@ -194,6 +194,10 @@ class BlockMemory:
     def arrive(
         self, key: Key, op: int, mask: int, count: int, size: int | None, releases: bool = True
     ) -> None:
+        rank = block_of(key[0])
+        if key[0] >= 0 and self.blocks.threads and rank != self.blocks.rank_of(mask):
+            self._check_alive(rank, op)
+            self.reached[rank, op, mask] = self.clocks.event(mask)
         does: Does = "announces" if size else "arrives"
         self._use(does, key, op, mask, mbarrier_state.arrive, count, size, releases=releases)
 
@@ -222,7 +226,9 @@ class BlockMemory:
         return self.clocks.passed(mask, self.mbarriers[key].column) > phase
 
     def issue_copy(self, key: Key, mask: int, copy: CopyInFlight, each: bool = False) -> None:
-        """A thread issues a copy into workgroup memory, or `each` of several a part of it."""
+        """A thread issues a copy into workgroup memory, or `each` of several a part of it: of its block or another one,
+        whose mbarrier says when."""
+        self._check_alive(block_of(key[0]), copy.op)
         self.check_write(Touch(copy.region, copy.op, mask), proxy=True)
         for source in copy.sources:
             self.check_read(Touch(source, copy.op, mask), proxy=True)
@@ -307,6 +313,8 @@ class BlockMemory:
         after = mbarrier_state.ended(before)
         if after is None:
             return
+        if key == _MEETING:
+            after = after._replace(needs=(self.everybody & ~self.ended).bit_count())
         self.mbarriers[key] = after
         self.progress += 1
         for copy in before.running.copies:
@@ -322,6 +330,7 @@ class BlockMemory:
         self.tensor.taken(touch.region.root, touch.op)
 
     def issue_product(self, product: Product) -> None:
+        self._refuse_cluster()
         for touch in product.reads:
             self.check_read(touch, proxy=True)
         self.tensor.issue(product, self.clocks)
@@ -334,6 +343,7 @@ class BlockMemory:
 
     def use_tensor(self, use: str, cells: Cells, op: int, mask: int) -> None:
         """Threads load from tensor memory, or give columns back."""
+        self._refuse_cluster()
         getattr(self.tensor, use)(cells, op, mask, self.clocks)
 
     def tensor_step(self, step: str, mask: int) -> None:
@@ -548,9 +558,6 @@ class BlockMemory:
                     note = "no wait for its bulk group, with `.read` or without, has passed there"
                     raise PhaseFault("unwaited-copy", store.op, store.op, note)
 
-    def leave(self, mask: int) -> None:
-        """Threads end."""
-
     def explained(self, fault: PhaseFault) -> PhaseFault:
         """What is wrong, where this only follows from it."""
         return fault if self.together else mbarrier_state.explained(fault, self.mbarriers.values())
@@ -560,6 +567,87 @@ class BlockMemory:
         released = self.clocks.release((1 << self.everybody.bit_length()) - 1)
         for one in self.mbarriers.values():
             self.clocks.acquire(mask, released.joined(one.released), one.column, one.over)
+
+    # The blocks of a cluster ------------------------------------------------------------------
+    #
+    # nvvm.cluster.arrive, .wait          an mbarrier without memory, of all threads
+    # arrive in block 1, from block 0     over for block 1 if one of its threads has waited for that
+    # block 1 ends                        what others did there is over for one of its threads
+    #
+    # Each block begins as a role of its own, with its threads; threads do not leave their block.
+
+    def _refuse_cluster(self) -> None:
+        """Tensor memory is not followed there: each block has its own."""
+        if self.blocks.threads:
+            raise NotFollowedError("async-proxy")
+
+    def check_own(self, root: int, mask: int | None) -> None:
+        """Threads use memory that must be of their own block; what is global is everybody's."""
+        if root < 0 or not self.blocks.threads:
+            return
+        if block_of(root) < 0:
+            raise NotFollowedError("unknown-place")
+        if block_of(root) != self.blocks.rank_of(mask):
+            raise NotFollowedError("other-block")
+
+    def _check_alive(self, rank: int, op: int) -> None:
+        if self.blocks.threads and not self.blocks.members(rank) & ~self.ended:
+            raise _ended(op, rank, "")
+
+    def arrive_all(self, op: int, mask: int, *, releases: bool) -> None:
+        """Threads arrive where all of the cluster meet; without a release that shows only mbarriers that they fenced."""
+        if _MEETING not in self.mbarriers:
+            self._new(_MEETING, op, mask, (self.everybody & ~self.ended).bit_count())
+            self.mbarriers[_MEETING] = self.mbarriers[_MEETING]._replace(born=())
+        barrier = self.mbarriers[_MEETING]
+        if self.met & mask:
+            note = "these threads have arrived here before, and not waited since"
+            raise PhaseFault("too-many-arrivals", op, op, note)
+        self.met |= mask
+        for key, one in self.mbarriers.items():
+            if one.fenced and one.shown is None and not one.by & ~mask:
+                self.mbarriers[key] = one._replace(shown=(barrier.column, barrier.over))
+        self._use("arrives", _MEETING, op, mask, mbarrier_state.arrive, 1, 0, releases=releases)
+
+    def wait_all(self, op: int, mask: int) -> None:
+        """They wait for all others. Raises BlockedError."""
+        if mask & ~self.met:
+            note = (
+                "these threads wait for all to arrive, and have not done so since they waited last"
+            )
+            raise PhaseFault("deadlock", op, op, note)
+        barrier = self.mbarriers[_MEETING]
+        self._wait_for(barrier, barrier.over - (not barrier.arrived_by & mask), op, mask)
+        self.met &= ~mask
+
+    def leave(self, mask: int) -> None:
+        """Threads end: in a cluster nobody waits for them where all meet. The last ones end their block."""
+        if not self.blocks.threads:
+            return
+        self.ended |= mask
+        barrier = self.mbarriers.get(_MEETING)
+        if barrier is not None:
+            missing = (mask & ~barrier.arrived_by).bit_count()
+            self.mbarriers[_MEETING] = barrier._replace(needs=barrier.needs - missing)
+            if barrier.running.arrived:
+                self.advance(_MEETING)
+        rank = self.blocks.rank_of(mask)
+        if not self.blocks.members(rank) & ~self.ended:
+            self._check_block_end(rank)
+
+    def _check_block_end(self, rank: int) -> None:
+        there = [self.clocks.known[n] for n in self.clocks.classes.of(self.blocks.members(rank))]
+        for copy in self.running_copies():
+            if block_of(copy.region.root) == rank:
+                raise mbarrier_state.unwaited(copy)
+        landed = (one for one in self.brought.values() if block_of(one.copy.region.root) == rank)
+        check_waited(landed, there)
+        for (block, op, _), event in self.reached.items():
+            if block != rank:
+                continue
+            if not all(any(known.before[other] > tick for known in there) for other, tick in event):
+                why = ": nothing that its threads wait for says that this is over"
+                raise _ended(op, rank, why)
 
     # Conflicts ----------------------------------------------------------------------------
 
@@ -747,3 +835,7 @@ def check_waited(landed: Iterable[Landed], there: Sequence[ClockPair]) -> None:
     for one in landed:
         if all(known.before[one.column] <= one.phase for known in there):
             raise mbarrier_state.unwaited(one.copy)
+
+
+def _ended(op: int, rank: int, why: str) -> PhaseFault:
+    return PhaseFault("block-ended", op, op, f"block {rank} may have ended before{why}")

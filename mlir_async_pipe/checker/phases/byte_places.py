@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import defining_op
+from mlir_async_pipe.bindings.raw_ops import as_kind, defining_op
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
@@ -49,6 +49,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     VIEW_OPS,
     position_of,
 )
+from mlir_async_pipe.vocabulary.rows import Share
 
 # Members of a memref's descriptor: two pointers, an offset, sizes and strides.
 _OFFSET = 2
@@ -90,13 +91,6 @@ class ByteRange(NamedTuple):
     asserted: int | None = None
 
 
-@dataclass(frozen=True)
-class Described:
-    """A descriptor of products: the bytes that it names."""
-
-    region: ByteRange
-
-
 # Sums that decide on one value: a ring's beginning, and what another role is ahead by.
 MOST_INDICES = 2
 # The number of tiles after which a ring has begun (`rotations`), modulo what it repeats after.
@@ -136,7 +130,8 @@ class Asked:
     values: tuple[Any, Any] = (0, 1)
 
 
-Value = Amount | BytePlace | OfRanks | Described | EachRotation | Asked
+Value = Amount | BytePlace | OfRanks | ByteRange | EachRotation | Asked
+"""A number, or a place; a range of bytes is a descriptor of products."""
 
 
 def with_answers(function: Callable[[list[Any]], Any], values: Sequence[Value]) -> Value:
@@ -427,15 +422,22 @@ def _from_address(number: Value) -> BytePlace | None:
     return _of_threads(int(str(atom.key)), at) if atom.kind == "address" else None
 
 
-def region_of_view(place: BytePlace, kind: Any) -> ByteRange:
-    """All elements of a memref that begins at a place."""
+def _layout(kind: Any) -> tuple[list[int | None], int] | None:
+    """The strides of a memref, in elements, and their bytes; None where they are not known, and of pointers."""
     try:
         memref = ir.MemRefType(kind)
-        strides, _ = strides_and_offset(memref)
-        size = element_bytes(memref)
+        return strides_and_offset(memref)[0], element_bytes(memref)
     except (ValueError, UnknownLayoutError):
+        return None
+
+
+def region_of_view(place: BytePlace, kind: Any) -> ByteRange:
+    """All elements of a memref that begins at a place."""
+    layout = _layout(kind)
+    if layout is None or place.low is None or place.high is None or None in layout[0]:
         return ByteRange(place.root)
-    if place.low is None or place.high is None or None in strides or not memref.has_static_shape:
+    (strides, size), memref = layout, ir.MemRefType(kind)
+    if not memref.has_static_shape:
         return ByteRange(place.root)
     shape = [int(length) for length in memref.shape]
     span = 1 + sum(
@@ -459,14 +461,12 @@ def region_of_access(
     """The elements from some subscripts on, of all threads that access them."""
     if extent is None:
         return ByteRange(place.root) if contiguous else region_of_view(place, kind)
-    try:
-        memref = ir.MemRefType(kind)
-        strides, _ = strides_and_offset(memref)
-        size = element_bytes(memref)
-    except ValueError:
+    memref, layout = as_kind(ir.MemRefType, kind), _layout(kind)
+    if memref is None:
         return _extent_from(place, extent)
-    except UnknownLayoutError:
+    if layout is None:
         return ByteRange(place.root)
+    strides, size = layout
     if len(indices) != len(strides) or len(extent) > len(strides):
         return ByteRange(place.root)
     steps = [
@@ -489,6 +489,33 @@ def region_of_access(
     )
     exact = place.low == place.high and (not apart or row)
     return ByteRange(place.root, low, high + span * size, exact)
+
+
+@lru_cache(maxsize=256)
+def _places_of_shares(
+    shares: tuple[Share, ...], strides: tuple[int, ...], mask: int, width: int
+) -> tuple[int, int, bool]:
+    """The first element and the last plus 1 that some threads have, and whether they have all between."""
+    x = np.array(amounts.threads_of(mask)) % width
+    places = np.zeros((len(x), 1), np.int64)
+    for share, stride in zip(shares, strides, strict=True):
+        mine = share.first(x)[:, None] + np.array(share.offsets())
+        places = (places[:, :, None] + stride * mine[:, None, :]).reshape(len(x), -1)
+    once = np.unique(places)
+    return int(once[0]), int(once[-1]) + 1, len(once) == once[-1] + 1 - once[0]
+
+
+def region_of_shares(
+    place: BytePlace, kind: Any, shares: tuple[Share, ...], mask: int, width: int
+) -> ByteRange:
+    """What threads have of a memref that they share out, in blocks of `width` threads along x."""
+    strides, size = _layout(kind) or ((None,), 0)
+    known = tuple(stride for stride in strides if stride is not None)
+    if place.low is None or place.high is None or len(known) < len(strides):
+        return ByteRange(place.root)
+    low, high, dense = _places_of_shares(shares, known, mask, width)
+    exact = dense and place.low == place.high
+    return ByteRange(place.root, place.low + low * size, place.high + high * size, exact)
 
 
 def _is_dense(value: Value, span: int) -> bool:

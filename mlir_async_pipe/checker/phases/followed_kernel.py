@@ -2,7 +2,7 @@
 
     all threads take one path together   clocks of threads, a barrier of the block shows all to everybody
     roles                                the same paths with clocks of warps
-    blocks of a cluster                  roles, each with memory of its own (`cluster_memory`)
+    blocks of a cluster                  roles, each with memory of its own
 
 What is wrong on a path is certain
 if numbers of the kernel are found (`witness_numbers`) with which it is met.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice, zip_longest
 from itertools import product as pairs
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function, raw
@@ -134,15 +134,10 @@ Step = tuple[Any, int]
 """An op, and the frame that it runs in."""
 
 
-class OrderedByPhases(NamedTuple):
-    """`ByThreads`, by ops and frames."""
-
-    ops: frozenset[Step]
-    met: Mapping[frozenset[Step], bool] | None
-    on_mbarriers: bool
+OrderedByPhases = ByThreads[Step]
 
 
-def _numbered(asked: OrderedByPhases, flow: Flow, effects: OpEffects) -> ByThreads:
+def _numbered(asked: OrderedByPhases, flow: Flow, effects: OpEffects) -> ByThreads[int]:
     numbers: dict[Step, list[int]] = {}
     for run in flow.runs():
         if not run.makes_values and run.row.accesses:
@@ -176,54 +171,48 @@ def _follow(
         numbers.blocks = blocks_of(flow, size, cluster)
     except NotFollowedError as unknown:
         return Followed((), unknown.reason, ())
-    blocks, lost = numbers.blocks, "specialised"
+    blocks, everybody, lost = numbers.blocks, (1 << numbers.threads) - 1, "specialised"
     if not blocks.threads:
-        classes = WarpClasses(((1 << numbers.threads) - 1,), together=True)
-        paths, short = _followed(flow, effects, numbers, classes, Rung.TOGETHER)
+        classes = WarpClasses((everybody,), together=True)
+        paths, short = _followed(numbers, classes, Rung.TOGETHER)
         lost = short.reason
     # What one side forwards may be no number of all threads, but one of each role.
     if lost in ("specialised", "unknown-number"):
-        each = (
-            map(blocks.members, range(blocks.count))
-            if blocks.threads
-            else [(1 << numbers.threads) - 1]
-        )
-        classes = WarpClasses(tuple(map(warps_of, each)))
-        paths, short = _roles(flow, effects, numbers, classes)
+        apart = map(blocks.members, range(blocks.count)) if blocks.threads else [everybody]
+        paths, short = _roles(numbers, WarpClasses(tuple(map(warps_of, apart))))
     proven = not short.reason and not short.faults
     if proven or not paths.loops.some_long:
         return _confirmed(short, paths)
     # Of loops of many iterations any number was followed: what is wrong with that may be right.
-    followed, exact = _followed(flow, effects, numbers, paths.classes, Rung.EXACT)
+    followed, exact = _followed(numbers, paths.classes, Rung.EXACT)
     if not exact.reason or any(fault.certain for fault in exact.faults):
         return _confirmed(exact, followed)
     return _confirmed(short, paths)
 
 
-def _roles(
-    flow: Flow, effects: OpEffects, numbers: PathNumbers, classes: WarpClasses
-) -> tuple[PhasePaths, Followed]:
+def _roles(numbers: PathNumbers, classes: WarpClasses) -> tuple[PhasePaths, Followed]:
     """Follow roles in loops of any length; as many states merged as can be if nothing is wrong even so, then fewer."""
-    rings = None if numbers.blocks.threads or effects.forgiven else Rotations.of(flow, numbers)
+    forgiven = numbers.effects.forgiven
+    rings = None if numbers.blocks.threads or forgiven else Rotations.of(numbers)
     for rung in MERGED:
         # A wait whose parity is forgiven depends on who waited before.
-        if (rung is not Rung.DONE and effects.forgiven) or (rung is Rung.ROTATED and not rings):
+        if (rung is not Rung.DONE and forgiven) or (rung is Rung.ROTATED and not rings):
             continue
         turning = rings if rung is Rung.ROTATED else None
-        paths, merged = _followed(flow, effects, numbers, classes, rung, turning)
+        paths, merged = _followed(numbers, classes, rung, turning)
         unordered = (others for step, others in merged.roles.items() if step.does == "touches")
         if not merged.reason and (rung is Rung.DONE or not any(unordered)):
             return paths, merged
         if rung is not Rung.ROTATED and merged.reason not in ("", "merged"):
             break
-    return _followed(flow, effects, numbers, classes, Rung.ROLES)
+    return _followed(numbers, classes, Rung.ROLES)
 
 
 def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
     """What is certain: that which is met where the kernel is followed with numbers."""
     met: dict[Ends, FoundFault] = {}
     tried: set[frozenset[tuple[Atom, int]]] = set()
-    flow, effects, numbers = paths.flow, paths.effects, paths.numbers
+    numbers = paths.numbers
     for fault, states in paths.taken.items():
         lists = (witnesses(state, numbers) for state in states[:STATES])
         for chosen in islice(chain.from_iterable(lists), WITNESSES):
@@ -232,11 +221,13 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
             if frozenset(chosen.items()) in tried:
                 continue
             tried.add(frozenset(chosen.items()))
-            one = PathNumbers(flow, effects, numbers.size, chosen, blocks=numbers.blocks)
-            there, _ = _followed(flow, effects, one, paths.classes, Rung.NUMBERS)
+            one = PathNumbers(
+                numbers.flow, numbers.effects, numbers.size, chosen, blocks=numbers.blocks
+            )
+            there, _ = _followed(one, paths.classes, Rung.NUMBERS)
             for other, (first, *_) in there.taken.items():
                 if other.ends not in met:
-                    example = example_of(other, first, flow, chosen)
+                    example = example_of(other, first, numbers.flow, chosen)
                     met[other.ends] = replace(other, example=example)
     reported = [
         replace(f, certain=f.ends in met, example=met[f.ends].example if f.ends in met else None)
@@ -247,15 +238,10 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
 
 
 def _followed(
-    flow: Flow,
-    effects: OpEffects,
-    numbers: PathNumbers,
-    classes: WarpClasses,
-    rung: Rung,
-    rings: Rotations | None = None,
+    numbers: PathNumbers, classes: WarpClasses, rung: Rung, rings: Rotations | None = None
 ) -> tuple[PhasePaths, Followed]:
     """Follow all paths on a rung; of the `classes` of warps as few are distinguished as act alike."""
-    paths = PhasePaths(flow, effects, numbers, rung, rings)
+    paths, effects = PhasePaths(numbers, rung, rings), numbers.effects
 
     def run(precision: Precision) -> str:
         if precision.modulus > LARGEST_MODULUS**2:
@@ -263,7 +249,7 @@ def _followed(
         effects.apart = precision.apart
         if rings is not None:
             rings.know(precision.rings)
-        loops = LoopIterations(flow, precision, rung, not classes.together)
+        loops = LoopIterations(numbers.flow, precision, rung, not classes.together)
         try:
             paths.run(loops, classes.refined(precision))
         except NotFollowedError as stopped:
@@ -340,14 +326,6 @@ def _argument(value: Any) -> str:
 Numbers = Mapping[Atom, int]
 
 
-class NumberConditions(NamedTuple):
-    """What chosen numbers must fit, and what unknowns without conditions are multiples of."""
-
-    ranges: Mapping[Direction, Range]
-    residues: Mapping[Atom, tuple[int, int]]
-    grains: Mapping[Atom, int]
-
-
 # Steps away from the smallest numbers that are gone, and numbers that are chosen in all: conditions that
 # no numbers fit would be tried with each choice of all others.
 FARTHEST = 12
@@ -384,9 +362,23 @@ def _choices(
     wanted |= {atom for direction in ranges for atom, _ in direction}
     ranges |= _ids_within_sizes(wanted)
     order = sorted(wanted, key=lambda atom: (atom.kind not in _COUNTING, repr(atom)))
-    conditions, choices = NumberConditions(ranges, known.residues, kernel.divisors()), count(1)
+    grains, choices = kernel.divisors(), count(1)
+
+    def chosen(left: list[Atom], numbers: dict[Atom, int], steps: int) -> Iterator[Numbers]:
+        """Numbers for the unknowns that are left beside those chosen already, so many steps from the smallest ones together."""
+        if not left:
+            yield from () if steps else (numbers,)
+            return
+        atom, *rest = left
+        ends = _ends(atom, ranges, numbers)
+        found = _candidates(atom, ends, known.residues.get(atom), grains.get(atom, 1))
+        for position, number in enumerate(islice(found, steps + 1)):
+            if next(choices) > CHOICES:
+                return
+            yield from chosen(rest, {**numbers, atom: number}, steps - position)
+
     for steps in range(FARTHEST + 1):
-        for numbers in _chosen(order, conditions, {}, steps, choices):
+        for numbers in chosen(order, {}, steps):
             yield {given[n]: _number(form, numbers) for n, form in made.items()}
 
 
@@ -423,26 +415,6 @@ def _ids_within_sizes(atoms: set[Atom]) -> dict[Direction, Range]:
     return found
 
 
-def _chosen(
-    order: list[Atom],
-    conditions: NumberConditions,
-    numbers: dict[Atom, int],
-    steps: int,
-    choices: Iterator[int],
-) -> Iterator[dict[Atom, int]]:
-    """Numbers for the unknowns in `order`, `steps` steps from the smallest ones together; `choices` counts them."""
-    if not order:
-        if not steps:
-            yield numbers
-        return
-    atom, rest = order[0], order[1:]
-    ends = _ends(atom, conditions.ranges, numbers)
-    for position, number in enumerate(islice(_candidates(atom, ends, conditions), steps + 1)):
-        if next(choices) > CHOICES:
-            return
-        yield from _chosen(rest, conditions, {**numbers, atom: number}, steps - position, choices)
-
-
 def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Range:
     """What is left for an unknown by the conditions on it and chosen numbers."""
     low, high = first_range(atom)
@@ -464,15 +436,16 @@ def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Ra
     return low, high
 
 
-def _candidates(atom: Atom, ends: Range, conditions: NumberConditions) -> Iterable[int]:
+def _candidates(
+    atom: Atom, ends: Range, known: tuple[int, int] | None, grain: int
+) -> Iterable[int]:
     """Numbers in a range with a residue, the smallest first; without conditions 1, 2, 3 times what divides it."""
     low, high = ends
     # Of counts and ids 0 tells the most, of sizes and steps 1.
     from_zero = atom.kind in _COUNTING or atom.tag in _IDS
-    if not low and high is None and atom not in conditions.residues and not from_zero:
-        grain = conditions.grains.get(atom, 1)
+    if not low and high is None and known is None and not from_zero:
         return count(grain, grain)
-    residue, modulus = conditions.residues.get(atom, (0, 1))
+    residue, modulus = known or (0, 1)
     if low is None and high is not None:
         return count(high - (high - residue) % modulus, -modulus)
     first = (low or 0) + (residue - (low or 0)) % modulus

@@ -20,7 +20,7 @@ from math import gcd
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, form_of, normal, trip_count
-from mlir_async_pipe.checker.phases.byte_places import Value, with_indices
+from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState
 from mlir_async_pipe.checker.phases.ranges_of_sums import (
     Knowledge,
@@ -97,9 +97,7 @@ class LoopIterations:
             return
         atom = Atom("loop", number)
         low, high = state.known.bounds(state.known.coarse(total))
-        state.forget(atom)
-        state.known.residues[atom] = 0, self.precision.modulus
-        done = forms.scale(forms.of_atom(atom), step)
+        done = forms.scale(self._unknown(state, atom, 0), step)
         state.known.learn(state.known.coarse(forms.subtract(total, done)), low, high)
         state.iterations[number] = Iteration(forms.add(lower, done), step, atom)
 
@@ -108,20 +106,25 @@ class LoopIterations:
     ) -> None:
         """A loop of many iterations: what is left of them is an unknown, many or more."""
         atom = Atom("rest", (number, total))
-        state.forget(atom)
-        state.known.residues[atom] = total % self.precision.modulus, self.precision.modulus
-        state.known.learn(forms.of_atom(atom), LONG_LOOP * step, None)
+        left = self._unknown(state, atom, total)
+        state.known.learn(left, LONG_LOOP * step, None)
         state.doubtful = self.some_long = True
-        state.iterations[number] = Iteration(forms.subtract(upper, forms.of_atom(atom)), step, atom)
+        state.iterations[number] = Iteration(forms.subtract(upper, left), step, atom)
+
+    def _unknown(self, state: PathState, atom: Atom, residue: int | None) -> Form:
+        """An unknown that is another number from now on, with a residue if that is known."""
+        state.forget(atom)
+        if residue is not None:
+            modulus = self.precision.modulus
+            state.known.residues[atom] = residue % modulus, modulus
+        return forms.of_atom(atom)
 
     def _any(self, state: PathState, number: int) -> Form | None:
         """Any number, the same in all threads if they share the loop's bounds."""
         bounds = [state.get_here(bound) for bound in self.flow.loops[number].bounds or ()]
         if not bounds or not all(isinstance(bound, int | Form) for bound in bounds):
             return None
-        atom = Atom("unknown", ("iteration", number))
-        state.forget(atom)
-        return forms.of_atom(atom)
+        return self._unknown(state, Atom("unknown", ("iteration", number)), None)
 
     def _bounds(
         self, state: PathState, number: int, get: Callable[[int], Value] | None = None
@@ -175,7 +178,7 @@ class LoopIterations:
                 number
                 for strand in state.strands()
                 for number, iteration in strand.iterations.items()
-                if isinstance(iteration.value, Form) and mentions(iteration.value, atom)
+                if is_made_of(iteration.value, atom)
             }
             most = at + max(map(self._most_counted, loops))
             raise RefineError(counted=dict.fromkeys(loops, most))
@@ -217,9 +220,7 @@ class LoopIterations:
             return
         left = [t.value for strand in state.strands() for t in strand.iterations.values()]
         for atom, _ in iteration.value.terms:
-            if atom.kind == TRIP and not any(
-                isinstance(value, Form) and mentions(value, atom) for value in left
-            ):
+            if atom.kind == TRIP and not any(is_made_of(value, atom) for value in left):
                 state.forget(atom)
 
     def _count(self, state: PathState, number: int) -> None:
@@ -245,22 +246,22 @@ class LoopIterations:
         total = None if upper is None else forms.subtract(upper, lower)
         trips = None if total is None or total.terms else -(-total.constant // step)
         atom = _unused(state, trips)
-        state.known.residues[atom] = over % self.precision.modulus, self.precision.modulus
-        done = forms.scale(forms.of_atom(atom), step)
+        trip = self._unknown(state, atom, over)
+        done = forms.scale(trip, step)
         if total is None:
-            learn_later(state, forms.of_atom(atom), {step}, over, self._compared(state, number))
-            _learn(state, forms.of_atom(atom), over, None)
+            learn_later(state, trip, {step}, over, self._compared(state, number))
+            _learn(state, trip, over, None)
         elif total.terms:
             rest = forms.subtract(total, Form(step * over))
             low, high = state.known.bounds(state.known.coarse(rest))
             _learn(state, state.known.coarse(forms.subtract(total, done)), low, high)
-            _learn(state, forms.of_atom(atom), over, None)
+            _learn(state, trip, over, None)
         else:
-            _learn(state, forms.of_atom(atom), over, -(-total.constant // step))
+            _learn(state, trip, over, -(-total.constant // step))
         own = forms.add(lower, done)
         state.count_from(atom, over, state.known.beside(atom))
         state.iterations[number] = Iteration(own, step, atom)
-        later = forms.subtract(forms.of_atom(atom), Form(over))
+        later = forms.subtract(trip, Form(over))
         self._count_on(state, state, number, later)
         for strand, other, since in alike:
             distance = since + step * (strand.iterations[other].over - over)
@@ -275,7 +276,7 @@ class LoopIterations:
         """
         loop, atom = self.flow.loops[number], Atom("loop", number)
         value = state.env.get(target)
-        if isinstance(value, Form) and mentions(value, state.iterations[number].unknown or atom):
+        if is_made_of(value, state.iterations[number].unknown or atom):
             return True
         if loop.bounds is not None or target not in loop.inductions:
             return False
@@ -286,9 +287,7 @@ class LoopIterations:
         is_small = isinstance(value, int) and value < LARGEST_CARRIED
         if is_small or not isinstance(value, int | Form):
             return False
-        state.forget(atom)
-        state.known.residues[atom] = 0, self.precision.modulus
-        count = forms.of_atom(atom)
+        count = self._unknown(state, atom, 0)
         for counter, step in loop.inductions.items():
             now = state.env.get(counter)
             if isinstance(now, int | Form):
@@ -377,10 +376,7 @@ class LoopIterations:
             residue = state.known.residue(value, self.precision.modulus)
         else:
             return
-        state.forget(atom)
-        if residue is not None:
-            state.known.residues[atom] = residue, self.precision.modulus
-        state.env[target] = forms.of_atom(atom)
+        state.env[target] = self._unknown(state, atom, residue)
 
 
 def _strides(value: Form, before: Value) -> bool:
@@ -423,9 +419,7 @@ def _unused(state: PathState, trips: int | None) -> Atom:
         if isinstance(iteration.value, Form)
         for atom, _ in iteration.value.terms
     }
-    atom = next(atom for n in count() if (atom := Atom(TRIP, (n, trips))) not in used)
-    state.forget(atom)
-    return atom
+    return next(atom for n in count() if (atom := Atom(TRIP, (n, trips))) not in used)
 
 
 def _learn(state: PathState, form: Form, low: int | None, high: int | None) -> None:

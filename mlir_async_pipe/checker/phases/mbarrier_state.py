@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Literal, NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.byte_places import ByteRange, is_map
@@ -491,18 +491,21 @@ class RoleStep(NamedTuple):
 RoleLog = dict[RoleStep, set[tuple[int, int]]]
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
-class ByThreads:
+class ByThreads(Generic[T]):
     """Accesses by the threads' own proxy, the `ops`, that are followed as those of other proxies are: cp.async where some
     are `on_mbarriers`, and others that only phases order. `met`: pairs of ops, one of them of these, of which two threads
     may touch one byte, or certainly do; None: any may. That the paths of single threads show, without the order that
     phases give."""
 
-    ops: frozenset[int]
-    met: Mapping[frozenset[int], bool] | None
+    ops: frozenset[T]
+    met: Mapping[frozenset[T], bool] | None
     on_mbarriers: bool
 
-    def doubt(self, one: int, other: int) -> str | None:
+    def doubt(self, one: T, other: T) -> str | None:
         """Why it is not certain that two ops meet; None if they do not."""
         if one not in self.ops and other not in self.ops:
             return ""

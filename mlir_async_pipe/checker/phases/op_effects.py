@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from math import prod
 from typing import Any
 
-import numpy as np
-
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import constant_value, parent
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form
@@ -27,7 +24,6 @@ from mlir_async_pipe.checker.phases.amounts import address_of, address_parts, is
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import Asked, BytePlace, ByteRange, OfRanks, Value
 from mlir_async_pipe.checker.phases.cluster_blocks import is_of_cluster, landings
-from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.global_memory import GlobalMemory
 from mlir_async_pipe.checker.phases.mbarrier_state import (
     GLOBAL_STORES,
@@ -57,11 +53,6 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.async_ops import DESCRIPTORS
 from mlir_async_pipe.vocabulary.barriers import NUMBERS
-from mlir_async_pipe.vocabulary.memory_layout import (
-    UnknownLayoutError,
-    element_bytes,
-    strides_and_offset,
-)
 from mlir_async_pipe.vocabulary.products import (
     ProductForm,
     described_bytes,
@@ -77,7 +68,6 @@ from mlir_async_pipe.vocabulary.rows import (
     Opaque,
     Phase,
     PhaseUse,
-    Share,
     Tensor,
 )
 from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes
@@ -105,7 +95,7 @@ class OpEffects:
     forgiven: Forgiven = field(default_factory=Forgiven)
     apart: frozenset[int] = frozenset()
     mixed: bool = False
-    by_threads: ByThreads | None = None
+    by_threads: ByThreads[int] | None = None
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.sites, self.number)
@@ -138,29 +128,22 @@ class OpEffects:
                 case Phase(use):
                     return not_followed if run.maybe or run.variables else self._phase(run, use)
                 case Fence(shows, maps) if maps or shows != "nothing":
-                    return (
-                        self._acquire(run)
-                        if maps and "address" in groups_of(op)
-                        else _fence_of(op, effect)
-                    )
+                    of_map = maps and "address" in groups_of(op)
+                    return self._acquire(run) if of_map else _fence_of(op, effect)
                 case Meeting():
                     return meeting(run, self.number(run))
                 case Opaque():
                     return not_followed if effect.phases else self.opaque(run)
         if row.barrier is not None:
-            return (
-                meeting(run, self.number(run)) if "workgroup" in row.barrier(op) else not_followed
-            )
-        if row.queue in (WGMMA, BULK_STORE) or (
-            row.queue == CP_ASYNC and not row.accesses and self.has_copies
-        ):
+            of_block = "workgroup" in row.barrier(op)
+            return meeting(run, self.number(run)) if of_block else not_followed
+        groups = row.queue == CP_ASYNC and not row.accesses and self.has_copies
+        if groups or row.queue in (WGMMA, BULK_STORE):
             return not_followed if run.maybe or run.variables else self._queued(run, row)
         access = self.access(run)
-        return (
-            partial(_touch_alternating, self.number(run), access)
-            if self._is_alternating(run)
-            else access
-        )
+        if not self._is_alternating(run):
+            return access
+        return partial(_touch_alternating, self.number(run), access)
 
     def _is_alternating(self, run: Run) -> bool:
         """Whether it matters after what threads run an op."""
@@ -192,8 +175,7 @@ class OpEffects:
         """Whether some cp.async may write what copies and products touch: then its groups matter."""
         sites = self.sites.sites
         roots = {site.root for site in sites if site.queue == CP_ASYNC.name and site.writes}
-        alias = self.sites.roots.may_alias
-        return any(alias(root, other) for root in roots for other in self.touched)
+        return any(map(self._is_near, roots))
 
     def access(self, run: Run) -> Effect | None:
         op = run.op
@@ -201,8 +183,9 @@ class OpEffects:
         near = [
             access
             for access in accesses(op)
-            if self._is_touched(access.memory, run.frame)
-            or self.root(access.memory, run.frame) in known
+            if is_of_cluster(access.memory)
+            or self._is_near(root := self.root(access.memory, run.frame))
+            or root in known
         ]
         if not near:
             return None
@@ -217,7 +200,7 @@ class OpEffects:
             for access in near:
                 value = spot.get(run.operands[access.memory_operand])
                 if isinstance(value, BytePlace) and access.shares is not None:
-                    region = _region_of_shares(
+                    region = byte_places.region_of_shares(
                         value, access.memory.type, access.shares, spot.threads(), self.width
                     )
                 elif isinstance(value, BytePlace):
@@ -250,10 +233,9 @@ class OpEffects:
     def root(self, memory: Any, frame: int) -> int:
         return self.sites.roots.number(root_of(memory), frame)
 
-    def _is_touched(self, memory: Any, frame: int) -> bool:
-        root = self.root(memory, frame)
-        alias = self.sites.roots.may_alias
-        return is_of_cluster(memory) or any(alias(root, other) for other in self.touched)
+    def _is_near(self, root: int) -> bool:
+        """Whether memory may be what copies and products touch."""
+        return any(self.sites.roots.may_alias(root, other) for other in self.touched)
 
     def opaque(self, run: Run) -> Effect | None:
         """An op outside the vocabulary: not followed if it may reach what copies touch."""
@@ -261,13 +243,10 @@ class OpEffects:
         if self.sites.is_harmless(op):
             return None
         given = self.sites.roots_given(run)
-        reached = self.sites.reachable(op, given)
-        roots = self.sites.roots
         if self.in_global is not None and self.in_global.touched(run):
             return not_followed
-        if any(roots.may_alias(root, other) for root in reached for other in self.touched):
-            return not_followed
-        return None if given else not_followed
+        near = any(map(self._is_near, self.sites.reachable(op, given)))
+        return None if given and not near else not_followed
 
     # mbarriers ----------------------------------------------------------------------------
 
@@ -344,8 +323,10 @@ class OpEffects:
                 generic = run.row.in_generic_proxy
                 if generic and not single(mask):
                     raise NotFollowedError("async-proxy")
-                region, size = self._box(spot, run, at, box)
-                of_each = byte_places.bytes_of_each(spot.place(at["destination"]), mask, size)
+                place = spot.place(at["destination"])
+                size = spot.exact(at["bytes"]) if "bytes" in at else box
+                region = _copied(place, run.op.operands[0].type, size)
+                of_each = byte_places.bytes_of_each(place, mask, size)
                 if of_each is not None and size is not None:
                     region, size = of_each, size * mask.bit_count()
                 sources = self.in_global.read_by(spot, run) if self.in_global is not None else ()
@@ -417,17 +398,6 @@ class OpEffects:
             return None
         return spot.memory.running_parity(self.bounds.mbarrier(spot, at, self.number(run)))
 
-    def _box(
-        self, spot: Spot, run: Run, at: dict[str, int], box: int | None
-    ) -> tuple[ByteRange, int | None]:
-        """Where a copy writes, and how many bytes."""
-        place = spot.place(at["destination"])
-        size = spot.exact(at["bytes"]) if "bytes" in at else box
-        kind = run.op.operands[0].type
-        if str(kind).startswith("memref<"):
-            return byte_places.region_of_view(place, kind), size
-        return byte_places.bytes_from(place, size), size
-
     # Queues -------------------------------------------------------------------------------
 
     def _queued(self, run: Run, row: Row) -> Effect | None:
@@ -482,11 +452,7 @@ class OpEffects:
             return
         operand = groups["source"][0]
         place, kind = spot.place(run.operands[operand]), run.op.operands[operand].type
-        region = byte_places.region_of_view(place, kind)
-        size = box_bytes(run.op)
-        if not str(kind).startswith("memref<") and size is not None:
-            region = byte_places.bytes_from(place, size)
-        self.bounds.check(region, self.number(run))
+        region = self.bounds.check(_copied(place, kind, box_bytes(run.op)), self.number(run))
         spot.memory.issue_read(BULK_STORE.name, Touch(region, self.number(run), mask))
         if self.in_global is None:
             return
@@ -504,13 +470,21 @@ class OpEffects:
     ) -> Callable[[Spot], Iterator[Touch]]:
         """What a product reads by the descriptor of one side: all that is touched, if that does not say where it lies."""
         number, operand = self.number(run), run.operands[operand]
-        found: dict[tuple[Value, int | None], list[ByteRange]] = {}
+
+        @cache
+        def named(value: Value, mask: int | None) -> list[ByteRange]:
+            if isinstance(value, ByteRange):
+                return [value]
+            if form is None or not isinstance(value, Form) or not is_address(value):
+                return []
+            atom, numbers = address_parts(value, mask)
+            root, rows, by_k = int(str(atom.key)), (form.m, form.n)[side], form.by_k[side]
+            spans = (described_bytes(bits, rows, by_k) for bits in numbers)
+            return [r for some in spans for r in byte_places.described_region(root, some)]
 
         def read(spot: Spot) -> Iterator[Touch]:
-            named = spot.get(operand), spot.mask
-            if named not in found:
-                found[named] = _described(*named, side, form)
-            for region in found[named] or spot.memory.blocks.anywhere(self.touched, spot.mask):
+            regions = named(spot.get(operand), spot.mask)
+            for region in regions or spot.memory.blocks.anywhere(self.touched, spot.mask):
                 yield Touch(self.bounds.check(region, number), number, spot.threads())
 
         return read
@@ -525,38 +499,6 @@ class OpEffects:
                 spot.memory.acquire_map(Touch(region, self.number(run), spot.threads()))
 
         return execute
-
-
-@lru_cache(maxsize=256)
-def _places_of_shares(
-    shares: tuple[Share, ...], strides: tuple[int, ...], mask: int, width: int
-) -> tuple[int, int, bool]:
-    """The first element and the last plus 1 that some threads have, and whether they have all between."""
-    x = np.array(threads_of(mask)) % width
-    places = np.zeros((len(x), 1), np.int64)
-    for share, stride in zip(shares, strides, strict=True):
-        mine = share.first(x)[:, None] + np.array(share.offsets())
-        places = (places[:, :, None] + stride * mine[:, None, :]).reshape(len(x), -1)
-    once = np.unique(places)
-    return int(once[0]), int(once[-1]) + 1, len(once) == once[-1] + 1 - once[0]
-
-
-def _region_of_shares(
-    place: BytePlace, kind: Any, shares: tuple[Share, ...], mask: int, width: int
-) -> ByteRange:
-    """What threads have of a memref that they share out, in blocks of `width` threads along x."""
-    memref = ir.MemRefType(kind)
-    try:
-        strides, _ = strides_and_offset(memref)
-        size = element_bytes(memref)
-    except UnknownLayoutError:
-        return ByteRange(place.root)
-    known = tuple(stride for stride in strides if stride is not None)
-    if place.low is None or place.high is None or len(known) < len(strides):
-        return ByteRange(place.root)
-    low, high, dense = _places_of_shares(shares, known, mask, width)
-    exact = dense and place.low == place.high
-    return ByteRange(place.root, place.low + low * size, place.high + high * size, exact)
 
 
 def not_followed(spot: Spot, reason: str = "async-proxy") -> None:
@@ -601,22 +543,11 @@ def is_asked(form: Form) -> bool:
     return all(atom.kind == "bit" and atom.tag == "test" for atom, _ in form.terms)
 
 
-def _described(
-    value: Value, mask: int | None, side: int, form: ProductForm | tensor_memory.ProductShape | None
-) -> list[ByteRange]:
-    """What an operand of a product names, [] if that is not known."""
-    if isinstance(value, byte_places.Described):
-        return [value.region]
-    if form is None or not isinstance(value, Form) or not is_address(value):
-        return []
-    rows, by_k = (form.m, form.n)[side], form.by_k[side]
-    atom, numbers = address_parts(value, mask)
-    spans = (described_bytes(bits, rows, by_k) for bits in numbers)
-    return [
-        region
-        for some in spans
-        for region in byte_places.described_region(int(str(atom.key)), some)
-    ]
+def _copied(place: BytePlace, kind: Any, size: int | None) -> ByteRange:
+    """Where a copy writes or reads workgroup memory: all of a memref, so many bytes after a pointer."""
+    if str(kind).startswith("memref<"):
+        return byte_places.region_of_view(place, kind)
+    return byte_places.bytes_from(place, size)
 
 
 def _fence_of(op: Any, fence: Fence) -> Effect | None:
@@ -717,7 +648,6 @@ def _join(
 def _meet_in_cluster(run: Run, number: int, spot: Spot, *, waits: bool, releases: bool) -> None:
     """All threads of a cluster meet: they arrive, and wait later."""
     memory, mask = spot.memory, spot.threads()
-    assert isinstance(memory, ClusterMemory)
     if run.maybe or not _are_whole_warps(mask):
         raise NotFollowedError("cluster-barrier")
     if waits:
@@ -755,10 +685,9 @@ def tensor_effect(run: Run, done: Tensor, effects: OpEffects) -> Effect | None:
         return effect
 
     def of_warps(spot: Spot) -> None:
-        for warp, lanes in _warps(spot):
-            if lanes != spot.memory.everybody & LANES << WARP * warp:
-                note = "all lanes of a warp must come here together"
-                raise PhaseFault("divergent-warp-op", number, number, note)
+        if not _are_whole_warps(spot.threads(), spot.memory.everybody):
+            note = "all lanes of a warp must come here together"
+            raise PhaseFault("divergent-warp-op", number, number, note)
         if effect is not None:
             effect(spot)
 

@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, Amount, EachThread, is_address, of_array
 from mlir_async_pipe.checker.phases.byte_places import (
     BytePlace,
-    Described,
+    ByteRange,
     Value,
     region_of_view,
     root_place,
@@ -306,9 +306,9 @@ def _loads_the_number(op: Any) -> bool:
     return kind.startswith(("memref<i32", "memref<1xi32")) and row_of(op).described
 
 
-def _described(place: Value, kind: Any) -> Described | None:
+def _described(place: Value, kind: Any) -> ByteRange | None:
     """What `warpgroup.generate.descriptor` makes of a view."""
-    return Described(region_of_view(place, kind)) if isinstance(place, BytePlace) else None
+    return region_of_view(place, kind) if isinstance(place, BytePlace) else None
 
 
 def _amount(value: Value) -> Amount:

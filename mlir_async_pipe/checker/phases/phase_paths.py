@@ -30,13 +30,11 @@ from mlir_async_pipe.checker.phases.byte_places import (
     Value,
     gathered,
 )
-from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations
 from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, RoleLog, lacks
 from mlir_async_pipe.checker.phases.mending import forgiving, forgiving_registers
 from mlir_async_pipe.checker.phases.op_effects import (
     NeverAnsweredError,
-    OpEffects,
     counts_arrivals,
     is_asked,
     may_wait,
@@ -126,14 +124,12 @@ class PhasePaths:
     what is no number of the kernel. Merged states are followed as one, in which everybody knows the least, up to the
     first fault. `taken`: states in which certain faults were met."""
 
-    flow: Flow
-    effects: OpEffects
     numbers: PathNumbers
     rung: Rung
     rings: Rotations | None = None
 
     def __post_init__(self) -> None:
-        flow, effects = self.flow, self.effects
+        self.flow, self.effects = flow, effects = self.numbers.flow, self.numbers.effects
         read = step_graph.needed_values(flow, effects.reads, self.numbers.loads_one)
         self.needed = read | Registers.kept(flow)
         self.live = step_graph.live_values(flow, self.needed)
@@ -177,8 +173,7 @@ class PhasePaths:
         self.taken: dict[FoundFault, list[PathState]] = {}
         everybody = (1 << self.numbers.threads) - 1
         blocks, together = self.numbers.blocks, classes.together
-        kind = ClusterMemory if blocks.threads else BlockMemory
-        memory = kind(
+        memory = BlockMemory(
             everybody,
             clocks=WarpClocks.started(classes),
             log=self.log,

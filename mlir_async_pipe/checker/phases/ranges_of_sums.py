@@ -11,11 +11,13 @@ cut only at the numbers that conditions name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from itertools import chain
 from math import gcd, prod
+from operator import and_
 from typing import Any
 
 from mlir_async_pipe.checker import forms
@@ -52,8 +54,7 @@ class Knowledge:
     aligned: dict[Atom, int] = field(default_factory=dict)
 
     def copy(self) -> Knowledge:
-        ranges, residues = dict(self.ranges), dict(self.residues)
-        return Knowledge(ranges, residues, self.past, self.beside_roles, self.aligned)
+        return replace(self, ranges=dict(self.ranges), residues=dict(self.residues))
 
     def key(self) -> Hashable:
         return frozenset(self.ranges.items()), frozenset(self.residues.items())
@@ -409,16 +410,8 @@ def product(a: Form, b: Form) -> Form:
 @lru_cache(maxsize=1 << 12)
 def common_factors(form: Form) -> tuple[Atom, ...]:
     """The unknowns that each term of a sum is a multiple of."""
-    return reduce(_in_both, (factors(atom) for atom, _ in form.terms)) if form.terms else ()
-
-
-def _in_both(one: tuple[Atom, ...], other: tuple[Atom, ...]) -> tuple[Atom, ...]:
-    left, found = list(other), []
-    for atom in one:
-        if atom in left:
-            left.remove(atom)
-            found.append(atom)
-    return tuple(found)
+    each = [Counter(factors(atom)) for atom, _ in form.terms]
+    return tuple(reduce(and_, each).elements()) if each else ()
 
 
 def without_factor(form: Form, atom: Atom) -> Form:

@@ -57,8 +57,8 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
         frozenset(tensor.cores),
         frozenset(tensor.fenced),
         frozenset(pending),
-        (tensor.columns, tensor.live, tensor.given),
-        memory.key_of_blocks(),
+        (frozenset(tensor.columns.items()), tensor.live, tensor.given),
+        (memory.met, memory.ended),
         memory.moves is not None,
     )
     columns = _levels(memory)

@@ -32,7 +32,7 @@ from mlir_async_pipe.checker.phases.path_state import TRIP, Effect, PathState, R
 from mlir_async_pipe.checker.phases.ranges_of_sums import LARGEST_MODULUS
 from mlir_async_pipe.checker.phases.ring_moves import Call, RingArea, RingMoves
 from mlir_async_pipe.checker.precision import OpenError, RefineError
-from mlir_async_pipe.checker.step_graph import ControlEdge, Flow, Run, loop_bodies
+from mlir_async_pipe.checker.step_graph import ControlEdge, Run, loop_bodies
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.vocabulary.rows import Tensor
 
@@ -52,9 +52,9 @@ class Rotations:
     alike: set[tuple[int, tuple[Value, ...], int | None]] = field(default_factory=set)
 
     @classmethod
-    def of(cls, flow: Flow, numbers: PathNumbers) -> Rotations | None:
+    def of(cls, numbers: PathNumbers) -> Rotations | None:
         """The rings of a kernel, None if its loops carry none."""
-        period, starts, loops = _ring_starts(flow, numbers)
+        flow, (period, starts, loops) = numbers.flow, _ring_starts(numbers)
         effects = (effect for run in flow.runs() for effect in run.row.effects)
         tensors = any(isinstance(effect, Tensor) for effect in effects)
         if period < 4 or period % 2 or tensors:
@@ -257,10 +257,10 @@ def _calls(effect: Effect, spot: Spot) -> list[Call]:
 
 
 def _ring_starts(
-    flow: Flow, numbers: PathNumbers
+    numbers: PathNumbers,
 ) -> tuple[int, dict[int, dict[int, tuple[int, ...]]], frozenset[int]]:
     """The longest period of a ring, and the sequences of that by the loop, and value, that begins with it."""
-    carried_numbers = CarriedNumbers(flow)
+    flow, carried_numbers = numbers.flow, CarriedNumbers(numbers.flow)
     enters: dict[int, dict[int, tuple[int, int]]] = {}
     for loop, _, edge in flow.edges_of_loops("enter"):
         for target, source in edge.assigns:

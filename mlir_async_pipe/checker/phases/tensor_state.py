@@ -119,7 +119,7 @@ class TensorMemory:
     loads: dict[Load, Read] = field(default_factory=dict)
     fenced: dict[int, Known] = field(default_factory=dict)
     given: frozenset[tuple[Cells, int]] = frozenset()
-    columns: frozenset[tuple[int, int]] = frozenset()
+    columns: dict[int, int] = field(default_factory=dict)
     live: tuple[tuple[int, int], ...] = ()
 
     def copy(self) -> TensorMemory:
@@ -130,6 +130,7 @@ class TensorMemory:
             products=dict(self.products),
             loads=dict(self.loads),
             fenced=dict(self.fenced),
+            columns=dict(self.columns),
         )
 
     def uses(self) -> Iterator[tuple[str, dict[Product, tuple[int, int]]]]:
@@ -157,19 +158,17 @@ class TensorMemory:
     def taken(self, root: int, op: int) -> None:
         """An op takes columns, the first one that writes there; they may be some that were given back."""
         self.given = frozenset()
-        if any(at == root for at, _ in self.columns):
-            self.lost(root)
-        else:
-            self.columns |= {(root, op)}
+        self.columns[root] = -1 if root in self.columns else op
 
     def lost(self, root: int) -> None:
         """Something else is written there."""
-        if any(at == root for at, _ in self.columns):
-            self.columns = frozenset((at, -1 if at == root else op) for at, op in self.columns)
+        if root in self.columns:
+            self.columns[root] = -1
 
     def columns_at(self, root: int) -> int | None:
         """The op whose columns begin where a number in this memory says."""
-        return next((op for at, op in self.columns if at == root and op >= 0), None)
+        op = self.columns.get(root, -1)
+        return None if op < 0 else op
 
     def _check_taken(self, cells: Cells, op: int) -> None:
         """An op touches no columns that were given back."""
@@ -260,16 +259,14 @@ class TensorMemory:
         elif _quarters_of(load.by) & _quarters_of(other.by):
             self._check_read(load.op, load.by, other, read, clocks, certain)
 
-    def landed(self, mask: int, clocks: WarpClocks) -> None:
-        self._land(mask, clocks, stores=False)
-
-    def stored(self, mask: int, clocks: WarpClocks) -> None:
-        self._land(mask, clocks, stores=True)
-
-    def _land(self, mask: int, clocks: WarpClocks, *, stores: bool) -> None:
+    def landed(self, mask: int, clocks: WarpClocks, *, stores: bool = False) -> None:
+        """Threads have waited for their loads, or `stores`."""
         for load, read in self._of(mask):
             if read.landed is None and load.writes == stores:
                 self.loads[load] = read._replace(landed=clocks.event(load.by))
+
+    def stored(self, mask: int, clocks: WarpClocks) -> None:
+        self.landed(mask, clocks, stores=True)
 
     def give_back(self, cells: Cells, op: int, mask: int, clocks: WarpClocks) -> None:
         """A warp gives columns back: in no order of the roles may others still use them."""

@@ -79,18 +79,17 @@ class CostModel:
             if item == CHIP:
                 continue
             key, number = _read_item(item)
+            section, _, name = key.partition(".")
             if key in general:
                 general[key] = int(number)
-            elif key.startswith("latency."):
-                name = key.removeprefix("latency.")
+            elif name and section == "latency":
                 latency[name] = int(number)
                 if name in units:
                     units[name] = replace(units[name], latency=number)
-            elif key.startswith("unit."):
-                name = key.removeprefix("unit.")
+            elif name and section == "unit":
                 units[name] = replace(units.get(name, UnitCost(ARITHMETIC, 0, 0)), cycles=number)
-            elif key.startswith("throughput."):
-                throughput[key.removeprefix("throughput.")] = number
+            elif name and section == "throughput":
+                throughput[name] = number
             else:
                 ops[key] = number
         return CostModel(latency, throughput, ops, general["latency"], general["barrier"], units)

@@ -36,11 +36,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.memory_roots import touched
 from mlir_async_pipe.session.arguments import did_you_mean, nearest, operation_of, whole_number
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError, UsageError
-from mlir_async_pipe.vocabulary import accesses
 from mlir_async_pipe.vocabulary.control_flow import scf_for_trips
 from mlir_async_pipe.vocabulary.memory_names import INDEPENDENT as INDEPENDENT
 from mlir_async_pipe.vocabulary.memory_names import is_set
@@ -536,11 +535,7 @@ def innermost(loops: list[Operation]) -> list[Operation]:
 
 
 def reads_global_memory(loop: Operation) -> bool:
-    return any(
-        not access.writes and root_of(access.memory).space == "global"
-        for op in walk(loop)
-        for access in accesses(op)
-    )
+    return any(("read", "global") in touched(op) for op in walk(loop))
 
 
 @remembered

@@ -57,7 +57,7 @@ from mlir_async_pipe.facts.loops.annotations import (
     requested_loops,
 )
 from mlir_async_pipe.facts.loops.transactions import ANNOUNCED, has_transactions
-from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
+from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of, touched
 from mlir_async_pipe.session.arguments import operation_of
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.vocabulary import Row, accesses, is_barrier, row_of
@@ -380,43 +380,24 @@ def copies_of(body: Body) -> Copies:
 def only_reads(statement: Statement, space: str) -> bool:
     """Whether all that a statement does to memory is to load from one space, outside of loops."""
     inner = list(walk(statement.op))
-    found = [access for op in inner for access in accesses(op)]
-    return (
-        bool(found)
-        and not any(op.name in LOOP_OPS for op in inner)
-        and all(not a.writes and root_of(a.memory).space == space for a in found)
-    )
+    in_loop = any(op.name in LOOP_OPS for op in inner)
+    return not in_loop and {each for op in inner for each in touched(op)} == {("read", space)}
 
 
 def _can_be_async_copy(op: Operation) -> bool:
     row = row_of(op)
-    if not (row.asynchronous(op) or row.async_attribute):
-        return False
-    found = accesses(op)
-    reads = [a for a in found if not a.writes]
-    writes = [a for a in found if a.writes]
-    return bool(reads and writes) and all(
-        root_of(a.memory).space == space
-        for group, space in ((reads, "global"), (writes, "workgroup"))
-        for a in group
-    )
+    copies = {*touched(op)} == {("read", "global"), ("write", "workgroup")}
+    return copies and bool(row.asynchronous(op) or row.async_attribute)
 
 
 def fills_workgroup(op: Operation) -> bool:
     """Whether an op does nothing to memory but to write workgroup memory, at once."""
-    found = accesses(op)
-    return (
-        len(found) == 1
-        and found[0].writes
-        and not found[0].asynchronous
-        and root_of(found[0].memory).space == "workgroup"
-    )
+    return touched(op) == [("write", "workgroup")] and not accesses(op)[0].asynchronous
 
 
 def reads_global(op: Operation) -> bool:
     """Whether an op does nothing to memory but to read global memory."""
-    found = accesses(op)
-    return bool(found) and all(not a.writes and root_of(a.memory).space == "global" for a in found)
+    return {*touched(op)} == {("read", "global")}
 
 
 def copied_load(store: Operation) -> Operation | None:

@@ -347,6 +347,11 @@ def space_of(memory: Value, allocation: Any = None) -> Space:
     return found
 
 
+def touched(op: Operation) -> list[tuple[Literal["read", "write"], Space]]:
+    """How an op accesses memory, and of which spaces, access by access."""
+    return [("write" if a.writes else "read", root_of(a.memory).space) for a in accesses(op)]
+
+
 @remembered
 def space_of_type(kind: Any) -> Space:
     """The memory space that a memref or pointer type names; "global" where it names none."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,20 +19,13 @@ Array = np.ndarray
 
 
 def evaluate(
-    value: Value, leaves: Mapping[Value, Array], leaf: Callable[[Value], Array | None]
+    value: Value, known: dict[Value, Any], leaf: Callable[[Value], Array | None]
 ) -> Array | None:
-    """The value as int64 numbers, one for each point of an enumeration.
+    """The value as int64 numbers, one for each point of an enumeration; None: cannot tell.
 
-    `leaves` gives numbers for inner induction variables, `leaf` for other values that are not
-    computed (thread ids). None where something else is met: cannot tell.
+    `known` has the numbers of inner induction variables, and gets those of all values between; `leaf` gives those of
+    other values that are not computed (thread ids).
     """
-    return evaluate_more(value, dict(leaves), leaf)
-
-
-def evaluate_more(
-    value: Value, known: dict[Value, Array | None], leaf: Callable[[Value], Array | None]
-) -> Array | None:
-    """The same where `known` has the leaves' numbers, and gets those of all values between."""
 
     def step(current: Value, get: Callable[[Value], Array | None]) -> Array | None:
         op = defining_op(current)

@@ -20,7 +20,7 @@ are vectors of two numbers, and CuTe goes through those that it has by adding to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -64,7 +64,10 @@ from mlir_async_pipe.vocabulary.tensor_boxes import tensor_map_type
 
 # Puts two halves together.
 _JOINED = "llvm.or"
-_NUMBER_OF_POINTER, _CHOICE = "llvm.ptrtoint", "llvm.select"
+# Take an element of a vector, or vectors apart and together.
+SLICE, EXTRACT = "vector.extract_strided_slice", "vector.extract"
+_TAKES = (SLICE, EXTRACT, "llvm.extractelement")
+_SHUFFLE, _BITCAST, _FROM = "vector.shuffle", "vector.bitcast", "vector.from_elements"
 
 
 def replace(root: Operation) -> int:
@@ -95,46 +98,28 @@ def may_be_another(name: str) -> bool:
     return name in SHUFFLES or name in PARTS or name in CAST_OPS or name in others
 
 
-def _may_be_replaced(name: str) -> bool:
-    others = METADATA, _NUMBER_OF_POINTER, _CHOICE
-    return may_be_another(name) or takes_element(name) or name in others
-
-
 def _found(root: Operation) -> Iterator[tuple[Value, Value]]:
     """Results that are other values, in the order in which they stand; each is asked when those before it were seen to."""
     of_warps = WarpValues()
-    for op in walk_named(root, _may_be_replaced):
-        value: Value | None
+    kinds = (*CAST_OPS, *SHUFFLES, METADATA, *_VALUES)
+    for op in walk_named(root, frozenset(kinds).__contains__):
         if op.name in CAST_OPS:
             back = [(result, before_casts(result)) for result in op.results]
             yield from ((result, value) for result, value in back if value is not None)
             continue
         if op.name == METADATA:
-            value = offset_of_metadata(op)
-            if value is not None:
-                yield op.results[OFFSET_IN_METADATA], value
+            offset = offset_of_metadata(op)
+            if offset is not None:
+                yield op.results[OFFSET_IN_METADATA], offset
             continue
-        if takes_element(op.name):
-            value = _taken_element(op)
-        elif op.name == POINTER_OF_ADDRESS:
-            value = _viewed_pointer(op)
-        elif op.name == _CHOICE:
-            value = _one_that_is_defined(op)
-        elif op.name == _NUMBER_OF_POINTER:
-            value = _number_back(op)
-        elif op.name == BITS_TAKEN:
+        if op.name == BITS_TAKEN:
             yield from _parts_of_number(op)
-            value = _bits_back(op, op.operands[0]) or _number_of_parts(op)
-        elif op.name == _JOINED:
-            value = _joined_halves(op)
-        elif op.name == MEMBER_TAKEN:
-            value = taken_member(op) or field_of_descriptor(op)
-        elif op.name == MEMBER_PUT:
-            value = _put_together_again(op)
-        else:
+        if op.name in SHUFFLES:
             shuffle = SHUFFLES[op.name]
             given = op.operands[shuffle.operand]
             value = given if of_warps.is_of_warp(given, shuffle.lanes) else None
+        else:
+            value = _VALUES[op.name](op)
         if value is not None and value.type == op.results[0].type:
             yield op.results[0], value
 
@@ -215,10 +200,10 @@ def _with_part(op: Operation, put: Operation) -> Value | None:
 def _joined_halves(op: Operation) -> Value | None:
     """The number whose upper half is that of another one, and the lower half a number of its own."""
     bits, (lower, upper) = bits_of(op.results[0].type), op.operands
-    shift, lower_part = defining_op(upper), _cast_operand(defining_op(lower))
-    if bits is None or shift is None or shift.name != "llvm.shl" or lower_part is None:
+    shift, cast = defining_op(upper), defining_op(lower)
+    if shift is None or shift.name != "llvm.shl" or cast is None or cast.name != "llvm.zext":
         return None
-    half, down = bits // 2, defining_op(shift.operands[0])
+    lower_part, half, down = cast.operands[0], bits // 2, defining_op(shift.operands[0])
     while down is not None and is_operator(down.name, "cast"):
         down = defining_op(down.operands[0])
     if down is None or down.name != "llvm.lshr" or bits_of(lower_part.type) != half:
@@ -228,10 +213,6 @@ def _joined_halves(op: Operation) -> Value | None:
     if not by_half or number.type != op.results[0].type:
         return None
     return _with_lower_part(op, number, lower_part)
-
-
-def _cast_operand(op: Operation | None) -> Value | None:
-    return op.operands[0] if op is not None and op.name == "llvm.zext" else None
 
 
 def _with_lower_part(op: Operation, number: Value, part: Value) -> Value:
@@ -295,6 +276,18 @@ def _put_together_again(op: Operation) -> Value | None:
             return None
         whole = taken.operands[0]
     return whole
+
+
+_VALUES: dict[str, Callable[[Operation], Value | None]] = {
+    POINTER_OF_ADDRESS: _viewed_pointer,
+    "llvm.select": _one_that_is_defined,
+    "llvm.ptrtoint": _number_back,
+    BITS_TAKEN: lambda op: _bits_back(op, op.operands[0]) or _number_of_parts(op),
+    _JOINED: _joined_halves,
+    MEMBER_TAKEN: lambda op: taken_member(op) or field_of_descriptor(op),
+    MEMBER_PUT: _put_together_again,
+    **dict.fromkeys(_TAKES, _taken_element),
+}
 
 
 def number_of_fields(kind: Any) -> int:
@@ -419,15 +412,6 @@ def _sum(write: LlvmBuilder, terms: Sum) -> Value:
 #
 # Vectors of rank 1 only. Registers of products are handed on in such pairs (Pallas), and no thread reads or
 # writes a register for that.
-
-
-SLICE, EXTRACT, EXTRACT_LLVM = (
-    "vector.extract_strided_slice",
-    "vector.extract",
-    "llvm.extractelement",
-)
-_SHUFFLE, _BITCAST, _FROM = "vector.shuffle", "vector.bitcast", "vector.from_elements"
-_TAKES = (SLICE, EXTRACT, EXTRACT_LLVM)
 
 
 def takes_element(name: str) -> bool:

@@ -9,7 +9,7 @@ decide: its answers count registers, and prove nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple, Self
@@ -25,7 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     parent,
 )
-from mlir_async_pipe.facts.values.numbers import evaluate_more
+from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, Size, launch_id
@@ -113,7 +113,7 @@ class Points:
 
     def evaluate(self, value: Value) -> np.ndarray | None:
         """A number at each point, None where constants, ids and counters do not say it."""
-        return evaluate_more(value, self.known, self.id)
+        return evaluate(value, self.known, self.id)
 
 
 def _counted_loops(
@@ -121,15 +121,18 @@ def _counted_loops(
 ) -> list[tuple[Operation, np.ndarray, np.ndarray, int]]:
     """The loops between an access and the body that are counted. The induction variables of the others
     have no numbers, nor has what is computed from them."""
-    loops = []
+    loops = [(above, _bounds(above, block, lanes)) for _, above in _around(op, top, "scf.for")]
+    return [(loop, *bounds) for loop, bounds in loops if bounds is not None]
+
+
+def _around(op: Operation, top: Operation, name: str) -> Iterator[tuple[Operation, Operation]]:
+    """The ops called `name` around an op, up to one that may be it, each with the one in it that is or holds the op."""
     while op != top:
         above = parent(op)
         assert above is not None
-        bounds = _bounds(above, block, lanes) if above.name == "scf.for" else None
-        if bounds is not None:
-            loops.append((above, *bounds))
+        if above.name == name:
+            yield op, above
         op = above
-    return loops
 
 
 def is_counted(op: Operation) -> bool:
@@ -139,15 +142,13 @@ def is_counted(op: Operation) -> bool:
 
 def guards_of(op: Operation, top: Operation) -> list[tuple[Value, int]]:
     """The conditions of each `scf.if` between an op and the loop body, with the number of the branch."""
-    found = []
-    while op != top:
-        above = parent(op)
-        assert above is not None
-        if above.name == "scf.if":
-            branch = next(n for n, r in enumerate(above.regions) if op.block in list(r.blocks))
-            found.append((above.operands[0], branch))
-        op = above
-    return found
+    return [
+        (
+            above.operands[0],
+            next(n for n, r in enumerate(above.regions) if below.block in list(r.blocks)),
+        )
+        for below, above in _around(op, top, "scf.if")
+    ]
 
 
 def is_decided_by_thread(condition: Value) -> bool:
@@ -241,7 +242,7 @@ class ThreadAddresses:
         return np.asarray(step.size * stride * amount)
 
     def _number(self, value: Value) -> np.ndarray:
-        number = evaluate_more(value, self._points.known, self._leaf)
+        number = evaluate(value, self._points.known, self._leaf)
         return np.asarray(self._some(value)) if number is None else number
 
     def _leaf(self, value: Value) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 The machine runs the same ring, and finds each of these faults (test_machine_clusters.py).
 
-Covers: checker/phases/cluster_blocks.py, checker/phases/cluster_memory.py, checker/phases/op_effects.py,
+Covers: checker/phases/cluster_blocks.py, checker/phases/block_memory.py, checker/phases/op_effects.py,
 checker/phases/path_state.py, checker/phases/mbarrier_state.py, checker/kernel.py,
 vocabulary/launch_ids.py
 """

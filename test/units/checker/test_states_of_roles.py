@@ -14,7 +14,6 @@ from mlir_async_pipe.checker.phase_faults import NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.block_memory import BlockMemory
 from mlir_async_pipe.checker.phases.byte_places import ByteRange
 from mlir_async_pipe.checker.phases.cluster_blocks import ClusterBlocks
-from mlir_async_pipe.checker.phases.cluster_memory import ClusterMemory
 from mlir_async_pipe.checker.phases.mbarrier_state import BlockedError, CopyInFlight, Touch
 from mlir_async_pipe.checker.phases.role_unions import history, shape_and_done, unite
 from mlir_async_pipe.checker.phases.tensor_state import Product
@@ -83,7 +82,7 @@ def step_of_copies(pick: random.Random) -> Step:
 def cluster() -> BlockMemory:
     """Three blocks of a warp, each with an mbarrier of one arrival, which have met."""
     clocks = WarpClocks.started(WarpClasses((1, 2, 4)))
-    memory = ClusterMemory(EVERYBODY, clocks=clocks, blocks=ClusterBlocks((3, 1, 1), 32))
+    memory = BlockMemory(EVERYBODY, clocks=clocks, blocks=ClusterBlocks((3, 1, 1), 32))
     for rank, warp in enumerate(WARPS):
         memory.init((memory.blocks.own(1, rank), 0), 0, warp & -warp, 1)
         memory.fence(warp & -warp, frozenset({"mbarriers", "workgroup"}))
