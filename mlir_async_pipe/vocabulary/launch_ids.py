@@ -39,20 +39,8 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
-Kind = Literal[
-    "thread",
-    "block",
-    "block_size",
-    "grid_size",
-    "lane",
-    "subgroup",
-    "cluster",
-    "cluster_count",
-    "cluster_block",
-    "cluster_size",
-    "cluster_rank",
-    "cluster_blocks",
-]
+Kind = Literal["thread", "block", "block_size", "grid_size", "lane", "subgroup", "cluster", "cluster_count",
+               "cluster_block", "cluster_size", "cluster_rank", "cluster_blocks"]  # fmt: skip
 
 
 @dataclass(frozen=True, order=True)
@@ -124,11 +112,7 @@ OF_THE_BLOCK = ("gpu.all_reduce", "gpu.global_id", "gpu.num_subgroups")
 # True in one active lane of each warp.
 ELECT = "nvvm.elect.sync"
 # The ops that stand for all others of their kind, as symbols of the checker.
-LAUNCH_SYMBOLS: dict[Kind, str] = {
-    "block": "gpu.block_id",
-    "grid_size": "gpu.grid_dim",
-    "block_size": "gpu.block_dim",
-}
+LAUNCH_SYMBOLS: dict[Kind, str] = {"block": "gpu.block_id", "grid_size": "gpu.grid_dim", "block_size": "gpu.block_dim"}  # fmt: skip
 # The block arguments of gpu.launch, three of each; attributions come after them.
 _ARGUMENTS: tuple[Kind, ...] = ("block", "thread", "grid_size", "block_size")
 
@@ -213,21 +197,17 @@ def _products(value: Value) -> list[Product] | None:
     known = launch_id(value)
     if known is not None:
         return [(known,)]
-    made = defining_op(value)
-    if (
-        made is None
-        or type_text(value.type) in _TOO_FEW_BITS
-        or not any(is_operator(made.name, kind) for kind in ("cast", "add", "mul"))
-    ):
+    made, narrow = defining_op(value), type_text(value.type) in _TOO_FEW_BITS
+    if made is None or narrow or not any(is_operator(made.name, n) for n in ("cast", "add", "mul")):
         return None
-    parts = [_products(operand) for operand in made.operands]
-    if any(part is None for part in parts):
+    parts = [part for part in map(_products, made.operands) if part is not None]
+    if len(parts) < len(made.operands):
         return None
     if not is_operator(made.name, "mul"):
-        return [one for part in parts for one in part or ()]
-    if any(len(part or ()) != 1 for part in parts):
+        return [product for part in parts for product in part]
+    if any(len(part) != 1 for part in parts):
         return None
-    return [tuple(sorted(one for part in parts for one in (part or [()])[0]))]
+    return [tuple(sorted(one for (product,) in parts for one in product))]
 
 
 def _without_ones(size: tuple[int | None, ...], product: Product) -> Product:
@@ -295,10 +275,8 @@ def block_size(function: Operation, launches: Launches | None = None) -> Size | 
             return _runnable(stated_size(function, name))
     module = outermost(function)
     collected = launched_sizes(module) if launches is None else launches
-    found = collected.get(name_at_launch(function), set())
-    if not found:
-        return _runnable(_size_of_triton(module))
-    return _runnable(next(iter(found))) if len(found) == 1 else None
+    launched = name_at_launch(function) in collected
+    return _runnable(_of_all(collected, function) if launched else _size_of_triton(module))
 
 
 def stated_size(function: Operation, name: str) -> Size:
@@ -325,7 +303,11 @@ def cluster_size(function: Operation) -> Size | None:
     for name in CLUSTER_SIZES:
         if name in function.attributes:
             return stated_size(function, name)
-    launches = sizes_of(launches_below(outermost(function)), "cluster")
+    return _of_all(sizes_of(launches_below(outermost(function)), "cluster"), function)
+
+
+def _of_all(launches: Launches, function: Operation) -> Size | None:
+    """The size that all launches of a kernel have."""
     found = launches.get(name_at_launch(function), set())
     return next(iter(found)) if len(found) == 1 else None
 
@@ -375,11 +357,8 @@ def constant_sizes(launch: Operation, extent: Extent) -> Size | None:
     if extent == "cluster" and not _segments(launch)[7]:
         return None
     first = first_size(launch, extent)
-    sizes = [constant_value(launch.operands[first + axis]) for axis in range(3)]
-    if any(size is None for size in sizes):
-        return None
-    x, y, z = (int(size) for size in sizes if size is not None)
-    return x, y, z
+    x, y, z = (constant_value(launch.operands[first + axis]) for axis in range(3))
+    return None if x is None or y is None or z is None else (x, y, z)
 
 
 def first_size(launch: Operation, extent: Extent) -> int:
@@ -404,21 +383,15 @@ def enclosing_launch_size(op: Operation, launches: Launches | None = None) -> Si
 # Ops of chips whose waves have 32 lanes: gfx11 and younger (AMD's matrix instructions guide; LLVM, AMDGPU usage).
 _OF_SHORT_WAVES = (
     *("amdgpu.wmma", "amdgpu.scaled_wmma", "amdgpu.sparse_wmma", "rocdl.wmma.", "rocdl.swmmac."),
-    *(
-        "amdgpu.ds_barrier_",
-        "amdgpu.make_dma",
-        "amdgpu.tensor_",
-        "rocdl.tensor.",
-        "rocdl.global.load.async.to.",
-    ),
+    *("amdgpu.ds_barrier_", "amdgpu.make_dma", "amdgpu.tensor_", "rocdl.tensor."),
+    "rocdl.global.load.async.to.",
 )
 
 
 def usual_lanes(names: set[str]) -> int:
     """Lanes of a wave where no chip is given, by the names of a function's ops: 64 on gfx9, 32 elsewhere."""
-    if any(name.startswith(_OF_SHORT_WAVES) for name in names):
-        return 32
-    return 64 if any(name.startswith(("amdgpu.", "rocdl.")) for name in names) else 32
+    of_amd = [name for name in names if name.startswith(("amdgpu.", "rocdl."))]
+    return 64 if of_amd and not any(name.startswith(_OF_SHORT_WAVES) for name in of_amd) else 32
 
 
 def lanes_of_triton(function: Operation) -> int | None:

@@ -157,7 +157,7 @@ def operand_groups(op: Any, row: Row) -> dict[str, range]:
         sizes = tuple(ir.DenseI32ArrayAttr(op.attributes[SIZES]))
     groups = _groups_of_sizes(row.operands, sizes)
     if groups is None:
-        known = ", ".join(map(_plain, row.operands))
+        known = ", ".join(name.strip("+*?") for name in row.operands)
         raise InputError(
             f"'{op.name}' has {len(sizes)} groups of operands, which are not those that are known of "
             f"it ({known})",
@@ -168,43 +168,30 @@ def operand_groups(op: Any, row: Row) -> dict[str, range]:
     return dict(groups)
 
 
-def _plain(name: str) -> str:
-    return name.strip("+*?")
-
-
 @cache
 def _sizes_of_groups(names: tuple[str, ...], total: int) -> tuple[int, ...]:
     """How many of `total` operands each named group takes."""
-    names = _of_all_bindings(names)
+    names = tuple(name for name in names if name[0] != "+")
+    spare = total - sum(name[-1] not in "*?" for name in names)
     sizes = []
-    spare = total - sum(1 for name in names if name[-1] not in "*?")
     for name in names:
-        if name[-1] == "*":
-            sizes.append(spare)
-            spare = 0
-        elif name[-1] == "?":
-            sizes.append(min(1, spare))
-            spare -= sizes[-1]
-        else:
-            sizes.append(1)
+        optional = {"*": spare, "?": min(1, spare)}.get(name[-1])
+        spare -= optional or 0
+        sizes.append(1 if optional is None else optional)
     return tuple(sizes)
-
-
-def _of_all_bindings(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if not name.startswith("+"))
 
 
 @cache
 def _groups_of_sizes(names: tuple[str, ...], sizes: tuple[int, ...]) -> dict[str, range] | None:
     """The operand numbers of each named group, None where the op has other groups; the result is
     shared, so it must not change."""
-    there = names if len(sizes) == len(names) else _of_all_bindings(names)
+    there = [name for name in names if name[0] != "+" or len(sizes) == len(names)]
     if len(sizes) != len(there):
         return None
-    groups: dict[str, range] = {_plain(name): range(0) for name in names}
+    groups = {name.strip("+*?"): range(0) for name in names}
     start = 0
     for name, size in zip(there, sizes, strict=True):
-        groups[_plain(name)] = range(start, start + size)
+        groups[name.strip("+*?")] = range(start, start + size)
         start += size
     return groups
 
@@ -341,9 +328,8 @@ def set_count(op: Any, count: int) -> None:
 def has_only_a_count(op: Operation) -> bool:
     """Whether an op is a wait with a constant count and no tokens."""
     rule = row_of(op).wait
-    if rule is None or rule.form == "next" or len(op.operands):
-        return False
-    return given_count(op) is not None
+    counted = rule is not None and rule.form != "next" and not len(op.operands)
+    return counted and given_count(op) is not None
 
 
 @remembered

@@ -127,16 +127,13 @@ _AS_OPERANDS = (
     | _named("util", "assume.int")
 )
 # The same whichever operand comes first, and what gives bits of a register another type.
-COMMUTATIVE = (
-    _named(
-        "arith",
-        "addf addi andi maximumf maxnumf maxsi maxui minimumf minnumf minsi minui mulf muli",
-    )
-    | _named("arith", "ori xori")
-    | _named(
-        "llvm", "add and fadd fmul mul or xor intr.maximum intr.maxnum intr.minimum intr.minnum"
-    )
-    | _named("llvm", "intr.smax intr.smin intr.umax intr.umin")
+COMMUTATIVE = _named(
+    "arith",
+    "addf addi andi maximumf maxnumf maxsi maxui minimumf minnumf minsi minui mulf muli ori xori",
+) | _named(
+    "llvm",
+    "add and fadd fmul mul or xor intr.maximum intr.maxnum intr.minimum intr.minnum intr.smax intr.smin "
+    "intr.umax intr.umin",
 )
 BIT_CASTS = _named("arith", "bitcast") | _named("llvm", "bitcast") | _named("vector", "bitcast")
 _SAME = (
@@ -331,54 +328,38 @@ _UNQUEUED = Opaque(
 )
 _CLUSTER = "it reaches shared memory of other blocks, or waits for them"
 
-_OPS = {
-    Opaque("it belongs to the host's side of a launch"): "gpu.binary gpu.host_register "
-    "gpu.host_unregister gpu.memcpy gpu.memset gpu.set_default_device gpu.wait memref.realloc",
-    Opaque(
-        "it belongs to the host's side of a launch", orders=False, harmless=True
-    ): "gpu.launch_func nvgpu.tma.create.descriptor",
+_HOST = "it belongs to the host's side of a launch"
+_OPS: dict[Opaque, str] = {
+    Opaque(_HOST): "gpu.binary gpu.host_register gpu.host_unregister gpu.memcpy gpu.memset gpu.set_default_device "
+    "gpu.wait memref.realloc",
+    Opaque(_HOST, orders=False, harmless=True): "gpu.launch_func nvgpu.tma.create.descriptor",
     Opaque("it calls a library for sparse matrices on the host", orders=False): "gpu.create_ "
     "gpu.destroy_ gpu.sddmm gpu.sddmm_ gpu.set_csr_pointers gpu.spgemm_ gpu.spmat_ gpu.spmm gpu.spmm_ "
     "gpu.spmv gpu.spmv_",
-    replace(
-        Phase.opaque, phases=True
-    ): "nvvm.mbarrier. nvvm.cp.async.mbarrier. rocdl.ds.atomic.barrier.",
+    replace(Phase.opaque, phases=True): "nvvm.mbarrier. nvvm.cp.async.mbarrier. rocdl.ds.atomic.barrier.",
     replace(Phase.opaque, orders=False, phases=True, harmless=True): "nvgpu.mbarrier.",
-    Opaque(
-        "it arrives at a barrier when copies are over, which no queue here counts",
-        ends_copies=True,
-        phases=True,
-    ): "amdgpu.ds_async_barrier_arrive rocdl.ds.atomic.async.barrier.",
+    Opaque("it arrives at a barrier when copies are over, which no queue here counts", ends_copies=True, phases=True):
+    "amdgpu.ds_async_barrier_arrive rocdl.ds.atomic.async.barrier.",
     Opaque(_CLUSTER, meets=True): "nvvm.griddepcontrol",
-    Opaque(_CLUSTER, meets=True, phases=True): "nvvm.cluster. "
-    "nvvm.cp.async.bulk.shared.cluster.shared.cta",
+    Opaque(_CLUSTER, meets=True, phases=True): "nvvm.cluster. nvvm.cp.async.bulk.shared.cluster.shared.cta",
     replace(Tensor.opaque, phases=True): "nvvm.tcgen05.ld. nvvm.tcgen05.mma. nvvm.tcgen05.mma_",
     PART_OF_A_BARRIER: "nvvm.barrier.reduction gpu.initialize_named_barrier rocdl.s.barrier. "
     "rocdl.s.get. rocdl.s.wakeup.barrier",
-    Opaque(
-        "nobody has looked at what it does", meets=True, phases=True
-    ): "nvvm.cp.async.bulk. nvvm.tcgen05.",
+    Opaque("nobody has looked at what it does", meets=True, phases=True): "nvvm.cp.async.bulk. nvvm.tcgen05.",
     _UNQUEUED: "memref.dma_ rocdl.cluster.load. rocdl.tensor.",
-    Opaque(
-        "the address is a descriptor of four words, of which no memory can be told", orders=False
-    ): "rocdl.raw.buffer.",
+    Opaque("the address is a descriptor of four words, of which no memory can be told", orders=False):
+    "rocdl.raw.buffer.",
     Opaque("it reads its shape from memory", orders=False): "memref.reshape",
-    Opaque("it may end the thread", meets=True): "nvvm.exit llvm.intr.debugtrap llvm.intr.trap "
-    "llvm.intr.ubsantrap",
-    Opaque("how much it touches behind its pointers no row says"): "llvm.intr.experimental.vp. "
-    "llvm.intr.masked. llvm.intr.matrix.column.major. "
-    "llvm.intr.vp.load llvm.intr.vp.store",
-    Opaque("it keeps notes for somebody else beside a value"): "llvm.intr.annotation "
-    "llvm.intr.ptr.annotation",
-    Opaque(
-        "it is about the stack, the arguments or the exceptions of the host"
-    ): "llvm.intr.coro. llvm.intr.eh.typeid.for llvm.intr.stackrestore llvm.intr.stacksave "
-    "llvm.intr.vacopy llvm.intr.vaend llvm.intr.vastart",
+    Opaque("it may end the thread", meets=True): "nvvm.exit llvm.intr.debugtrap llvm.intr.trap llvm.intr.ubsantrap",
+    Opaque("how much it touches behind its pointers no row says"): "llvm.intr.experimental.vp. llvm.intr.masked. "
+    "llvm.intr.matrix.column.major. llvm.intr.vp.load llvm.intr.vp.store",
+    Opaque("it keeps notes for somebody else beside a value"): "llvm.intr.annotation llvm.intr.ptr.annotation",
+    Opaque("it is about the stack, the arguments or the exceptions of the host"): "llvm.intr.coro. "
+    "llvm.intr.eh.typeid.for llvm.intr.stackrestore llvm.intr.stacksave llvm.intr.vacopy llvm.intr.vaend "
+    "llvm.intr.vastart",
     Opaque("its text may do anything", meets=True): "nvvm.inline_ptx",
-    Opaque(
-        "it fills shared memory through a port of its own", orders=False, phases=True
-    ): "nvvm.st.bulk",
-}
+    Opaque("it fills shared memory through a port of its own", orders=False, phases=True): "nvvm.st.bulk",
+}  # fmt: skip
 
 OPAQUE_ROWS = tuple(
     Row(

@@ -85,15 +85,10 @@ Scope = Literal["thread", "warp", "block", "cluster", "device", "system"]
 ALL_SPACES = frozenset({"global", "workgroup", "private"})
 _SCOPES: dict[str, Scope] = {
     "singlethread": "thread",
-    "wavefront": "warp",
-    "warp": "warp",
-    "workgroup": "block",
-    "block": "block",
-    "cta": "block",
+    **dict.fromkeys(("wavefront", "warp"), "warp"),
+    **dict.fromkeys(("workgroup", "block", "cta"), "block"),
     "cluster": "cluster",
-    "agent": "device",
-    "device": "device",
-    "gpu": "device",
+    **dict.fromkeys(("agent", "device", "gpu"), "device"),
 }
 # LLVM's numbers of atomic orderings; "unordered" and "monotonic" (1, 2) order nothing.
 ACQUIRE, RELEASE, _BOTH, _SEQUENTIAL = 4, 5, 6, 7
@@ -347,19 +342,8 @@ class Opaque:
     harmless: bool = False
 
 
-PhaseUse = Literal[
-    "handle",
-    "init",
-    "arrive",
-    "arrive_after",
-    "expect",
-    "announce",
-    "wait",
-    "test",
-    "poll",
-    "copy",
-    "commit",
-]
+PhaseUse = Literal["handle", "init", "arrive", "arrive_after", "expect", "announce", "wait", "test", "poll", "copy",
+                   "commit"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -390,9 +374,7 @@ class Phase:
     )
 
 
-TensorUse = Literal[
-    "alloc", "permit", "dealloc", "product", "copy", "shift", "load", "store", "wait", "fence"
-]
+TensorUse = Literal["alloc", "permit", "dealloc", "product", "copy", "shift", "load", "store", "wait", "fence"]  # fmt: skip
 
 
 @dataclass(frozen=True)

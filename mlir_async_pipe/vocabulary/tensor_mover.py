@@ -17,6 +17,7 @@ arrival at a barrier in LDS.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -28,7 +29,15 @@ from mlir_async_pipe.vocabulary.memory_layout import element_bytes, if_known, st
 from mlir_async_pipe.vocabulary.memory_names import ELEMENT_PUT
 from mlir_async_pipe.vocabulary.op_table import operand_groups
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
-from mlir_async_pipe.vocabulary.rows import ASYNC_LDS, TENSORCNT, AccessRule, Opaque, Place, Row
+from mlir_async_pipe.vocabulary.rows import (
+    ASYNC_LDS,
+    TENSORCNT,
+    AccessKind,
+    AccessRule,
+    Opaque,
+    Place,
+    Row,
+)
 
 # Descriptors in words ----------------------------------------------------------------------------
 #
@@ -123,14 +132,10 @@ def _words(vector: Any, count: int) -> list[Any]:
         rest = [0] * count
     elif op is not None and op.name == "vector.from_elements":
         rest = list(op.operands)
-    elif op is not None and "value" in op.attributes and _dense(op) is not None:
-        rest = _dense(op) or rest
+    elif op is not None and "value" in op.attributes:
+        numbers = as_kind(ir.DenseIntElementsAttr, op.attributes["value"])
+        rest = rest if numbers is None else list(map(int, numbers))
     return [found.get(place, word) for place, word in enumerate(rest)]
-
-
-def _dense(op: Any) -> list[int] | None:
-    numbers = as_kind(ir.DenseIntElementsAttr, op.attributes["value"])
-    return None if numbers is None else list(map(int, numbers))
 
 
 def _bits(word: Any, depth: int = 0) -> tuple[int, int]:
@@ -204,19 +209,17 @@ _BASE = Row(
 _DESCRIPTOR = Row(
     MAKES_DESCRIPTOR,
     (
-        "base",
-        "sizes*",
-        "strides*",
-        "tile_sizes*",
-        "blocks?",
-        "early?",
-        "pad_amount?",
-        "pad_interval?",
-        "barrier?",
-        "barrier_indices*",
-        "global_increment?",
-        "lds_increment?",
-        "iterations?",
+        *(
+            "base",
+            "sizes*",
+            "strides*",
+            "tile_sizes*",
+            "blocks?",
+            "early?",
+            "pad_amount?",
+            "pad_interval?",
+        ),
+        *("barrier?", "barrier_indices*", "global_increment?", "lds_increment?", "iterations?"),
     ),
     does="value",
 )
@@ -351,30 +354,25 @@ def _known_tile(op: Any) -> Tile:
     return tile
 
 
-def _places(op: Any) -> dict[str, Place]:
-    return _known_tile(op).places
-
-
 def _in_global(op: Any) -> tuple[int, ...] | None:
     """The tile, where the memref has the strides that the descriptor gives; after a pointer its bytes, where
     its rows lie side by side."""
     tile = _known_tile(op)
-    shape, memref = tile.static_shape, tile.memory("global")
-    if memref is None:
-        size = tile.element_bytes
-        if shape is None or size is None:
-            return None
-        side_by_side = all(
-            length == 1 or stride == prod(shape[axis + 1 :])
-            for axis, (length, stride) in enumerate(zip(shape, tile.strides, strict=True))
-        )
-        return (prod(shape) * size,) if side_by_side else None
-    known = if_known(strides_and_offset, memref)
-    if known is None:
+    shape, memref, size = tile.static_shape, tile.memory("global"), tile.element_bytes
+    if shape is None:
         return None
-    strides, _ = known
-    own = tuple(strides)[len(strides) - len(tile.strides) :]
-    return shape if shape is not None and own == tile.strides else None
+    if memref is not None:
+        known = if_known(strides_and_offset, memref)
+        strides = [] if known is None else known[0]
+        return shape if tuple(strides[len(strides) - len(tile.strides) :]) == tile.strides else None
+    dense = _dense_strides(shape)
+    lines = zip(shape, tile.strides, dense, strict=True)
+    side_by_side = all(length == 1 or stride == own for length, stride, own in lines)
+    return (prod(shape) * size,) if side_by_side and size is not None else None
+
+
+def _dense_strides(shape: Sequence[int]) -> list[int]:
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _within(op: Any) -> bool:
@@ -390,22 +388,19 @@ def _is_in_rows(op: Any, *, padded: bool) -> bool:
     """Whether rows of the tile in LDS are rows of the memref, which its padding fills up."""
     tile = _known_tile(op)
     shape, memref = tile.static_shape, tile.memory("lds")
-    if shape is None or memref is None or len(memref.shape) < len(shape):
+    padding, size = (tile.padding if padded else ()), tile.element_bytes
+    if shape is None or memref is None or len(memref.shape) < len(shape) or padding is None:
         return False
-    *_, columns = shape
     own = list(memref.shape)[len(memref.shape) - len(shape) :]
-    padding = tile.padding if padded else ()
-    wide = columns
+    wide = shape[-1]
     if padding:
-        size = tile.element_bytes
-        if size is None or padding[0] != columns * size or padding[1] % size:
+        if size is None or padding[0] != wide * size or padding[1] % size:
             return False
         wide += padding[1] // size
-    if padding is None or own[1:] != [*shape[1:-1], wide][: len(own) - 1]:
-        return False
     known = if_known(strides_and_offset, memref)
-    dense = [prod(own[n + 1 :]) for n in range(len(own))]
-    return known is not None and list(known[0])[len(known[0]) - len(own) :] == dense
+    if known is None or own[1:] != [*shape[1:-1], wide][: len(own) - 1]:
+        return False
+    return known[0][len(known[0]) - len(own) :] == _dense_strides(own)
 
 
 def _in_lds(op: Any, *, padded: bool) -> tuple[int, ...] | None:
@@ -425,26 +420,23 @@ def _in_lds(op: Any, *, padded: bool) -> tuple[int, ...] | None:
     return (length if tile.memory("lds") is None else length // size,)
 
 
-def _lds_rule(kind: Any, *, padded: bool) -> AccessRule:
+def _lds_rule(kind: AccessKind, *, padded: bool) -> AccessRule:
     def is_flat(op: Any) -> bool:
         return not _is_in_rows(op, padded=padded)
 
     def is_whole(op: Any) -> bool:
         tile = _known_tile(op)
-        return tile.exact and (not is_flat(op) or not (padded and tile.padding))
+        return tile.exact and not (padded and tile.padding and is_flat(op))
 
+    extent = partial(_in_lds, padded=padded)
     return AccessRule(
-        kind,
-        "lds",
-        "lds_indices",
-        partial(_in_lds, padded=padded),
-        is_whole,
+        *(kind, "lds", "lds_indices", extent, is_whole),
         takes_slot_index=False,
         beyond_rows=lambda op: _known_tile(op).memory("lds") is not None and is_flat(op),
     )
 
 
-def _global_rule(kind: Any) -> AccessRule:
+def _global_rule(kind: AccessKind) -> AccessRule:
     return AccessRule(kind, "global", "global_indices", _in_global, _within, takes_slot_index=False)
 
 
@@ -452,7 +444,7 @@ def _copy(op: str, operands: tuple[str, ...], *rules: AccessRule) -> Row:
     any_copy = Row(
         op, operands, queue=ASYNC_LDS, asynchronous=lambda op: True, by_wave=True, counter=TENSORCNT
     )
-    seen = replace(any_copy, accesses=rules, places=_places)
+    seen = replace(any_copy, accesses=rules, places=lambda op: _known_tile(op).places)
 
     def of_this(op: Any) -> Row:
         tile = tile_of(op)
