@@ -33,7 +33,6 @@ from mlir_async_pipe.facts.values.alignment import (
     element_bytes,
     static_strides,
 )
-from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.session.called_from import called_by_users
@@ -42,6 +41,7 @@ from mlir_async_pipe.session.called_from import called_by_users
 COPY_BYTES = (16, 8, 4)
 # Copies of a thread that are written one after the other; more become a loop.
 MOST_UNROLLED = 16
+TENSOR_MAP = "!nvgpu.tensormap.descriptor"
 
 Mask = Sequence[Any]
 """For each dimension an index value, a number, or None for all."""
@@ -71,76 +71,77 @@ def copy_tile(
     copies are 16, 8 or 4 bytes wide, and of elements one by one where not even 4 are sure.
 
     Raises UsageError (slot-closed, tile-mismatch, tile-mask, threads-unknown, bad-argument)."""
-    by_map = str(source.type).startswith("!nvgpu.tensormap.descriptor")
-    if at is not None and isinstance(slot, Slot) and by_map:
+    if at is not None and isinstance(slot, Slot) and str(source.type).startswith(TENSOR_MAP):
         check_open(slot)
         slot.pipe.copy_box(source, slot, at)
         return
     if at is not None:
         source, mask = tile_at(source, slot, at, mask)
-    tile = check_tile(source, slot, mask, align)
+    copy = check_tile(source, slot, mask, align)
     if isinstance(slot, Slot) and threads is None:
         who = slot.pipe.participants()
     else:
         sizes = threads_of(kernel(), threads)
         who = Participants(prod(sizes), writer().thread_number(sizes))
-    _Copy(tile, who, _width(tile, who.threads), writer()).write()
+    copy.write(who)
     if isinstance(slot, Slot):
         slot.filled = True
 
 
-def _width(tile: CopiedTile, count: int) -> int:
-    """Elements of one copy: the most of 16, 8 and 4 bytes of which all rows are multiples, in
-    memory and in length; 1 where there are none."""
-    numbers = Arithmetic()
-    strides = static_strides(tile.source)
-    if strides[-1] != 1:
-        return 1
-    rows = [tile.bytes if stride is None else stride * tile.bytes for stride in strides[:-1]]
-    zero = writer().constant(0)
-    proven = gcd(access_alignment(tile.source, [zero] * len(tile.shape), numbers), *rows)
-    known = proven if tile.align is None else max(tile.align, proven)
-    found = [
-        size // tile.bytes
-        for size in COPY_BYTES
-        if known % size == 0
-        and size % tile.bytes == 0
-        # All that is copied lies in one row.
-        and tile.shape[-1] % (size // tile.bytes) == 0
-    ]
-    # Better narrow copies by all threads than wide ones by some, which need a condition.
-    even = [size for size in found if prod(tile.shape) // size % count == 0]
-    return [*even, *found, 1][0]
-
-
 @dataclass
-class _Copy:
-    """One tile, in copies of `width` elements of a row."""
+class TileCopy:
+    """The copy of a tile of `shape`, from `source` to `slot`, in pieces of `width` elements of a row by those `who`
+    share the slot; `mask` has an entry a dimension, `bytes` are those of an element, `align` the user's word on the
+    rows of the source."""
 
-    tile: CopiedTile
-    who: Participants
-    width: int
-    build: IntegerWriter
+    source: Value
+    slot: Value
+    shape: tuple[int, ...]
+    element: Any
+    bytes: int
+    mask: tuple[Value | None, ...]
+    align: int | None
 
-    def write(self) -> None:
+    def write(self, who: Participants) -> None:
         """The copies of the thread that runs: every `who.threads`-th of all."""
-        copies = prod(self.tile.shape) // self.width
-        rounds, some = divmod(copies, self.who.threads)
+        self.who, self.width = who, self._width(who.threads)
+        self.build = build = writer()
+        rounds, some = divmod(prod(self.shape) // self.width, who.threads)
         if rounds > MOST_UNROLLED:
             self._in_loop(rounds)
         else:
             for number in range(rounds):
-                self._copy(number * self.who.threads)
+                self._copy(number * who.threads)
         if some:
             # The last threads have nothing left to copy.
-            first = rounds * self.who.threads
-            assert not isinstance(self.who.number, int)
-            inside = self.build.compare("ult", self.who.number, some)
-            branch = write_if(inside, (), None, self.build.ip, self.build.location)
-            outside = self.build.ip
-            self.build.enter(at_end_of(branch.regions[0]))
-            self._copy(first)
-            self.build.leave(outside)
+            assert not isinstance(who.number, int)
+            inside, outside = build.compare("ult", who.number, some), build.ip
+            branch = write_if(inside, (), None, outside, build.location)
+            build.enter(at_end_of(branch.regions[0]))
+            self._copy(rounds * who.threads)
+            build.leave(outside)
+
+    def _width(self, count: int) -> int:
+        """Elements of one copy: the most of 16, 8 and 4 bytes of which all rows are multiples, in
+        memory and in length; 1 where there are none."""
+        strides = static_strides(self.source)
+        if strides[-1] != 1:
+            return 1
+        rows = [self.bytes if stride is None else stride * self.bytes for stride in strides[:-1]]
+        begin = [writer().constant(0)] * len(self.shape)
+        proven = gcd(access_alignment(self.source, begin, Arithmetic()), *rows)
+        known = proven if self.align is None else max(self.align, proven)
+        found = [
+            size // self.bytes
+            for size in COPY_BYTES
+            if known % size == 0
+            and size % self.bytes == 0
+            # All that is copied lies in one row.
+            and self.shape[-1] % (size // self.bytes) == 0
+        ]
+        # Better narrow copies by all threads than wide ones by some, which need a condition.
+        even = [size for size in found if prod(self.shape) // size % count == 0]
+        return [*even, *found, 1][0]
 
     def _in_loop(self, rounds: int) -> None:
         build = self.build
@@ -156,16 +157,15 @@ class _Copy:
         """Copy number `before` + the thread's own."""
         at = self._place(before)
         kept = self._kept(at)
-        tile, build = self.tile, self.build
-        if static_strides(tile.source)[-1] != 1:
+        if static_strides(self.source)[-1] != 1:
             self._element(at, kept)
             return
-        kind = ir.VectorType.get([self.width], tile.element, loc=build.location)
-        build.op("vector.store", [self._load(at, kind, kept), tile.slot, *at])
+        kind = ir.VectorType.get([self.width], self.element, loc=self.build.location)
+        self.build.op("vector.store", [self._load(at, kind, kept), self.slot, *at])
 
     def _place(self, before: Value | int) -> list[Value]:
         """The subscripts of the first element."""
-        build, shape = self.build, self.tile.shape
+        build, shape = self.build, self.shape
         in_row, count = shape[-1] // self.width, self.who.threads
         number = self.who.number
         own = build.constant(number) if isinstance(number, int) else number
@@ -191,7 +191,7 @@ class _Copy:
     def _kept(self, at: list[Value]) -> Value | None:
         """How many elements of the copy are there, None for all: those of the row, if all other
         subscripts are there."""
-        build, mask = self.build, self.tile.mask
+        build, mask = self.build, self.mask
         if all(entry is None for entry in mask):
             return None
         kept = build.constant(self.width)
@@ -212,56 +212,39 @@ class _Copy:
         return build.subtract(size, column)
 
     def _load(self, at: list[Value], kind: Any, kept: Value | None) -> Value:
-        build, tile = self.build, self.tile
+        build = self.build
         i64 = ir.IntegerType.get_signless(64)
-        aligned = {"alignment": ir.IntegerAttr.get(i64, self.width * tile.bytes)}
+        aligned = {"alignment": ir.IntegerAttr.get(i64, self.width * self.bytes)}
         if kept is None:
-            return build.make("vector.load", [tile.source, *at], kind, aligned)
-        zeros = build.zero(kind, attribute(f"dense<{tile.zero}> : {kind}", build.context))
+            return build.make("vector.load", [self.source, *at], kind, aligned)
+        zeros = build.zero(kind, attribute(f"dense<{self._zero}> : {kind}", build.context))
         i1 = ir.IntegerType.get_signless(1)
         masked = ir.VectorType.get([self.width], i1, loc=build.location)
         mask = build.make("vector.create_mask", [kept], masked)
-        operands = [tile.source, *at, mask, zeros]
-        return build.make("vector.maskedload", operands, kind, aligned)
+        return build.make("vector.maskedload", [self.source, *at, mask, zeros], kind, aligned)
 
     def _element(self, at: list[Value], kept: Value | None) -> None:
         """One element of a row whose elements are not next to each other."""
-        build, tile = self.build, self.tile
+        build, kind = self.build, self.element
         if kept is None:
-            loaded = build.make("memref.load", [tile.source, *at], tile.element)
+            loaded = build.make("memref.load", [self.source, *at], kind)
         else:
-            zero = build.zero(
-                tile.element, attribute(f"{tile.zero} : {tile.element}", build.context)
-            )
+            zero = build.zero(kind, attribute(f"{self._zero} : {kind}", build.context))
             inside = build.compare("ne", kept, 0)
             branch = write_if(inside, [zero], [zero], build.ip, build.location)
             end = terminator(branch.regions[0].blocks[0])
             inner = OpWriter(ir.InsertionPoint(end), build.location)
-            end.operands[0] = inner.make("memref.load", [tile.source, *at], tile.element)
+            end.operands[0] = inner.make("memref.load", [self.source, *at], kind)
             loaded = branch.results[0]
-        build.op("memref.store", [loaded, tile.slot, *at])
-
-
-@dataclass(frozen=True)
-class CopiedTile:
-    """A tile of `shape`, from `source` to `slot`; `mask` has an entry a dimension, `bytes` are
-    those of an element, `align` the user's word on the rows of the source."""
-
-    source: Value
-    slot: Value
-    shape: tuple[int, ...]
-    element: Any
-    bytes: int
-    mask: tuple[Value | None, ...]
-    align: int | None
+        build.op("memref.store", [loaded, self.slot, *at])
 
     @property
-    def zero(self) -> str:
+    def _zero(self) -> str:
         """A zero of the element type, as text."""
         return "0" if str(self.element).startswith(("i", "si", "ui")) else "0.0"
 
 
-def check_tile(source: Value, slot: Value, mask: Any, align: int | None) -> CopiedTile:
+def check_tile(source: Value, slot: Value, mask: Any, align: int | None) -> TileCopy:
     """The tile to copy; raises UsageError where source, slot and mask do not fit each other."""
     if isinstance(slot, Slot):
         check_open(slot)
@@ -289,7 +272,7 @@ def check_tile(source: Value, slot: Value, mask: Any, align: int | None) -> Copi
         raise _mismatch(f"elements of {kinds[1].element_type}, whose size in memory is not known")
     if align is not None and (align < 1 or align & (align - 1)):
         raise misuse(f"align={align}, expected a power of two", code="bad-argument")
-    return CopiedTile(source, slot, tuple(shapes[1]), kinds[1].element_type, size, masked, align)
+    return TileCopy(source, slot, tuple(shapes[1]), kinds[1].element_type, size, masked, align)
 
 
 def tile_at(source: Value, slot: Value, at: Sequence[Any], mask: Any) -> tuple[Value, Any]:
