@@ -162,6 +162,11 @@ def test_source_and_slot_have_to_fit(source: str, dtype: str, message: str) -> N
     assert message in str(error)
 
 
+def test_what_is_no_value_is_no_source() -> None:
+    error = refused(lambda _, slot: copy_tile("A", slot))
+    assert error.code == "tile-mismatch" and "the source is no memref but str" in str(error)
+
+
 @pytest.mark.parametrize("mask", [(1,), (1, 2, 3), ("a", None), "edges", 4])
 def test_a_mask_has_an_entry_a_dimension(mask: Any) -> None:
     error = refused(lambda source, slot: copy_tile(source, slot, mask=mask))
