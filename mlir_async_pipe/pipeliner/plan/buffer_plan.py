@@ -107,18 +107,21 @@ def slot_shape(regions: tuple[CoveredRegion, ...]) -> list[int]:
     return shape
 
 
+def _unfit(
+    plan: BufferPlan, why: str, at: Operation, *, code: str = "buffer-not-versionable", **more: Any
+) -> PipelineError:
+    needs = f"cannot pipeline: {plan.root} needs {plan.versions} versions"
+    return PipelineError(f"{needs}, {why}", code=code, at=at, **more)
+
+
 def check_versionable(plan: BufferPlan, loop: Operation) -> None:
     """Raise PipelineError (buffer-not-versionable, escapes) if it cannot have several versions."""
     declared = find_global(plan.root) if plan.root.kind == "global" else None
     if declared is not None and has_initial_values(declared):
-        raise PipelineError(
-            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and begins with values "
-            "that one of them alone would have",
-            code="buffer-not-versionable",
-            at=plan.regions[0].op,
-            notes=(("its declaration", declared),),
-            advice="declare it uninitialized, and store the values before the loop",
-        )
+        why = "and begins with values that one of them alone would have"
+        advice = "declare it uninitialized, and store the values before the loop"
+        notes = (("its declaration", declared),)
+        raise _unfit(plan, why, plan.regions[0].op, notes=notes, advice=advice)
     if is_pointer(buffer_value(plan.regions)) or (
         plan.root.kind == "dynamic" and plan.root.size is None
     ):
@@ -126,50 +129,31 @@ def check_versionable(plan: BufferPlan, loop: Operation) -> None:
         return
     kind = buffer_type(plan.regions)
     if not kind.has_static_shape or not is_dense(kind):
-        raise PipelineError(
-            f"cannot pipeline: {plan.root} needs {plan.versions} versions, but its type "
-            f"{kind} is not a dense array of static shape",
-            code="buffer-not-versionable",
-            at=plan.regions[0].op,
-        )
+        why = f"but its type {kind} is not a dense array of static shape"
+        raise _unfit(plan, why, plan.regions[0].op)
     for region in plan.regions:
         named_by = region.op if region.access is None else region.access.named_by
         if loop not in ancestors(named_by):
-            raise PipelineError(
-                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but '{named_by.name}' "
-                f"describes it to '{region.op.name}' before the loop",
-                code="buffer-not-versionable",
-                at=region.op,
-                notes=(("made here", named_by),),
-                advice="make the descriptor in the loop, so that it can describe the slot of each iteration",
-            )
+            why = f"but '{named_by.name}' describes it to '{region.op.name}' before the loop"
+            advice = "make the descriptor in the loop, so that it can describe the slot of each iteration"
+            raise _unfit(plan, why, region.op, notes=(("made here", named_by),), advice=advice)
         if region.access is None or not _reaches_directly(region, plan.root, loop):
-            raise PipelineError(
-                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
-                f"'{region.op.name}' reaches it through a view that cannot take a slot",
-                code="escapes",
-                at=region.op,
-            )
+            why = f"but '{region.op.name}' reaches it through a view that cannot take a slot"
+            raise _unfit(plan, why, region.op, code="escapes")
 
 
 def _check_pointers(plan: BufferPlan) -> None:
     if plan.root.kind != "global" or not plan.slot_bytes:
-        raise PipelineError(
-            f"cannot pipeline: {plan.root} needs {plan.versions} versions, and how many bytes it "
-            "has is not known",
-            code="buffer-not-versionable",
-            at=plan.regions[0].op,
-            advice="declare a global of its size, or a memref.view of gpu.dynamic_shared_memory, or "
-            'load into registers (async_pipe.stage_through = "registers")',
+        advice = (
+            "declare a global of its size, or a memref.view of gpu.dynamic_shared_memory, or load into "
+            'registers (async_pipe.stage_through = "registers")'
         )
+        why = "and how many bytes it has is not known"
+        raise _unfit(plan, why, plan.regions[0].op, advice=advice)
     for region in plan.regions:
         if region.access is None or not is_pointer(region.access.memory):
-            raise PipelineError(
-                f"cannot pipeline: {plan.root} needs {plan.versions} versions, but "
-                f"'{region.op.name}' reaches it by more than a pointer",
-                code="escapes",
-                at=region.op,
-            )
+            why = f"but '{region.op.name}' reaches it by more than a pointer"
+            raise _unfit(plan, why, region.op, code="escapes")
 
 
 def _reaches_directly(region: CoveredRegion, root: Root, loop: Operation) -> bool:

@@ -49,7 +49,7 @@ from mlir_async_pipe.pipeliner.dependence.privatise import (
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
 from mlir_async_pipe.pipeliner.plan.ring_plan import PingPong, ProductTurn, RingPlan
-from mlir_async_pipe.pipeliner.plan.role_block import WARPGROUP, refuse
+from mlir_async_pipe.pipeliner.plan.role_block import GROUPS, WARPGROUP, refuse
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     is_tensor_store,
     shows_slots,
@@ -69,8 +69,6 @@ from mlir_async_pipe.vocabulary import (
 from mlir_async_pipe.vocabulary.launch_ids import Size, launch_id
 from mlir_async_pipe.vocabulary.memory_names import ALLOCATION_OPS, DEALLOCATION_OPS, is_set
 from mlir_async_pipe.vocabulary.rows import UNORDERED, WGMMA
-
-GROUPS = 2
 
 
 def plan_ping_pong(plan: RingPlan, moved: tuple[Operation, ...], block: Size | None) -> PingPong:

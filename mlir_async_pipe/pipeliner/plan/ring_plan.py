@@ -49,7 +49,6 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
 )
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
 from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, StageOrder
-from mlir_async_pipe.pipeliner.plan.role_block import RoleBlock
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     barriers_to_drop,
     check_independent,
@@ -60,7 +59,11 @@ from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.session.diagnostics import PipelineError, refusing
 from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary.launch_ids import LaunchId
 from mlir_async_pipe.vocabulary.rows import WGMMA
+
+# Threads.
+WARP = 32
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,51 @@ class PartedLoop:
     ready: tuple[tuple[Operation, Operation], ...]
     awaited: tuple[Completion, ...]
     barriers: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class RoleRegisters:
+    """Registers of a thread: of each at the start, of a producer's, of a consumer's."""
+
+    entry: int
+    producer: int
+    consumer: int
+
+
+@dataclass(frozen=True)
+class RoleBlock:
+    """`groups` of as many `threads` as the input has, and `copying` ones. `barriers` are those of
+    the block that the threads of a group meet at, which become the one of number `barrier` + the
+    group's; `sizes` are values that are the number of threads; `launches` start the kernel."""
+
+    kernel: Operation
+    threads: int
+    groups: int
+    copying: int
+    registers: RoleRegisters | None
+    barriers: tuple[Operation, ...]
+    barrier: int
+    sizes: tuple[tuple[Value, LaunchId], ...]
+    launches: tuple[Operation, ...]
+
+    @property
+    def warps(self) -> int:
+        """Those that give a slot back, by one arrival each."""
+        return self.threads // WARP
+
+    @property
+    def order(self) -> int:
+        """The number of the barrier at which the first of two groups waits for the second; the next one is the other's."""
+        return self.barrier + self.groups
+
+    @property
+    def computing(self) -> int:
+        """The threads of all groups: those that copy come after them."""
+        return self.threads * self.groups
+
+    @property
+    def grown(self) -> int:
+        return self.computing + self.copying
 
 
 @dataclass(frozen=True)
@@ -322,18 +370,13 @@ def with_stages(plan: RingPlan, asked: Asked) -> RingPlan:
     """The plan, with its products in these stages. Raises PipelineError (transaction-stages, dependence-violated)."""
     if not any(place.stage for place in asked.values()):
         return plan
-    why = (
-        "blocks of a cluster copy for each other"
-        if plan.cluster is not None
-        else "two groups take the tiles of the loop around in turn"
-        if plan.asked == "ping-pong"
-        else "those of several iterations stay in flight"
-        if plan.in_flight
-        else "commits complete them"
-        if plan.products.completions
-        else ""
-    )
-    if why:
+    obstacles = {
+        "blocks of a cluster copy for each other": plan.cluster is not None,
+        "two groups take the tiles of the loop around in turn": plan.asked == "ping-pong",
+        "those of several iterations stay in flight": plan.in_flight > 0,
+        "commits complete them": len(plan.products.completions) > 0,
+    }
+    for why in (why for why, holds in obstacles.items() if holds):
         raise bad_stages(f"products need one stage where {why}", plan.body)
     order = StageOrder(plan.body, plan.transactions, plan.dropped, asked)
     return replace(plan, stages=order.run())

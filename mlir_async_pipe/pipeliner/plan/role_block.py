@@ -10,8 +10,6 @@ gpu.block_dim x                              128
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
@@ -21,7 +19,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops.annotations import ROLES
-from mlir_async_pipe.facts.loops.transactions import Products
+from mlir_async_pipe.pipeliner.plan.ring_plan import WARP, RingPlan, RoleBlock, RoleRegisters
 from mlir_async_pipe.session.diagnostics import Refusal
 from mlir_async_pipe.vocabulary import ROWS, is_barrier, meets_cluster
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
@@ -29,6 +27,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     OF_THE_BLOCK,
     REGISTER_LIMITS,
     LaunchId,
+    Size,
     constant_sizes,
     kernel_name,
     launch_id,
@@ -36,7 +35,9 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     name_at_launch,
 )
 
-WARP, WARPGROUP, MOST_THREADS = 32, 128, 1024
+WARPGROUP, MOST_THREADS = 128, 1024
+# Of warpgroups that take turns.
+GROUPS = 2
 NAMED_BARRIERS = 16
 REGISTERS, UNIT = 1 << 16, 8
 # What a producer keeps, and what a thread may have at most, of 255 that instructions can name.
@@ -49,15 +50,6 @@ refuse = Refusal(
     code="roles-unsupported",
     advice=f"without '{ROLES}' all warps copy and compute",
 )
-
-
-@dataclass(frozen=True)
-class RoleRegisters:
-    """Registers of a thread: of each at the start, of a producer's, of a consumer's."""
-
-    entry: int
-    producer: int
-    consumer: int
 
 
 def registers_of_roles(threads: int, added: int, blocks: int = 1) -> RoleRegisters:
@@ -84,54 +76,18 @@ def _multiple(registers: int) -> int:
     return registers // UNIT * UNIT
 
 
-@dataclass(frozen=True)
-class RoleBlock:
-    """`groups` of as many `threads` as the input has, and `copying` ones. `barriers` are those of
-    the block that the threads of a group meet at, which become the one of number `barrier` + the
-    group's; `sizes` are values that are the number of threads; `launches` start the kernel."""
-
-    kernel: Operation
-    threads: int
-    groups: int
-    copying: int
-    registers: RoleRegisters | None
-    barriers: tuple[Operation, ...]
-    barrier: int
-    sizes: tuple[tuple[Value, LaunchId], ...]
-    launches: tuple[Operation, ...]
-
-    @property
-    def warps(self) -> int:
-        """Those that give a slot back, by one arrival each."""
-        return self.threads // WARP
-
-    @property
-    def order(self) -> int:
-        """The number of the barrier at which the first of two groups waits for the second; the next one is the other's."""
-        return self.barrier + self.groups
-
-    @property
-    def computing(self) -> int:
-        """The threads of all groups: those that copy come after them."""
-        return self.threads * self.groups
-
-    @property
-    def grown(self) -> int:
-        return self.computing + self.copying
-
-
 def role_block(
-    kernel: Operation,
+    plans: list[RingPlan],
     moved: tuple[Operation, ...],
     dropped: tuple[Operation, ...],
-    products: Products,
-    size: tuple[int, int, int] | None,
-    groups: int,
-    loop: Operation,
-    *,
-    ordered: bool,
+    size: Size | None,
 ) -> RoleBlock:
-    """`ordered`: there are two barriers more, by which groups take turns. Raises PipelineError (roles-block)."""
+    """The block of all loops of a kernel. Raises PipelineError (roles-block)."""
+    first, loop, kernel = plans[0], plans[0].loop, plans[0].kernel
+    products = max((plan.products for plan in plans), key=lambda each: each.groups)
+    groups = GROUPS if first.asked == "ping-pong" else 1
+    # There are two barriers more, by which groups take turns.
+    ordered = first.asked in ("ping-pong", "alternating")
     unit = WARPGROUP if products.groups else WARP
     # One warp copies; of products in tensor memory another one issues them.
     copying = 2 * WARP if products.completions else unit

@@ -34,12 +34,7 @@ from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conj
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.cluster_plan import refuse as refuse_blocks
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.ping_pong_plan import (
-    GROUPS,
-    is_free,
-    plan_ping_pong,
-    product_turn,
-)
+from mlir_async_pipe.pipeliner.plan.ping_pong_plan import is_free, plan_ping_pong, product_turn
 from mlir_async_pipe.pipeliner.plan.product_role import (
     PartedLoop,
     address_loads,
@@ -47,21 +42,16 @@ from mlir_async_pipe.pipeliner.plan.product_role import (
     takes_columns,
 )
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    WARP,
     IssueSlice,
     RingPlan,
+    RoleBlock,
     RolePlan,
+    RoleRegisters,
     SharedRing,
     roles_of,
 )
-from mlir_async_pipe.pipeliner.plan.role_block import (
-    UNIT,
-    WARP,
-    RoleBlock,
-    RoleRegisters,
-    refuse,
-    registers_of_roles,
-    role_block,
-)
+from mlir_async_pipe.pipeliner.plan.role_block import UNIT, refuse, registers_of_roles, role_block
 from mlir_async_pipe.session.diagnostics import refusing
 from mlir_async_pipe.vocabulary import is_barrier, meets_cluster, row_of, shows_writes, use_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
@@ -109,20 +99,9 @@ def _parted(kernel: Operation, plans: list[RingPlan], size: Size | None) -> Role
     if products.completions:
         issuer = plan_products(first, moved)
         _check_needed([first], [issuer.slice], moved)
-    block = role_block(
-        kernel,
-        moved,
-        (
-            *(op for plan in plans for op in plan.dropped),
-            *meetings,
-            *(issuer.barriers if isinstance(issuer, PartedLoop) else ()),
-        ),
-        max((plan.products for plan in plans), key=lambda each: each.groups),
-        size,
-        GROUPS if is_ping_pong else 1,
-        first.loop,
-        ordered=is_ping_pong or first.asked == "alternating",
-    )
+    barriers = issuer.barriers if isinstance(issuer, PartedLoop) else ()
+    dropped = (*(op for plan in plans for op in plan.dropped), *meetings, *barriers)
+    block = role_block(plans, moved, dropped, size)
     turn = product_turn(first, block.threads) if first.asked == "alternating" else None
     _check_needed(plans, [plan.issue for plan in plans], moved)
     return RolePlan(loops, block, moved, ping_pong, issuer, turn)
@@ -131,18 +110,13 @@ def _parted(kernel: Operation, plans: list[RingPlan], size: Size | None) -> Role
 def _check_together(plans: list[RingPlan]) -> None:
     """Of several loops, each slot is given back by the same warps of one block."""
     for number, plan in enumerate(plans if len(plans) > 1 else ()):
-        why = (
-            "this one copies for other blocks of a cluster"
-            if plan.cluster is not None
-            else "two groups take the tiles of this one in turn"
-            if plan.asked == "ping-pong"
-            else "two warpgroups issue the products of this one in turn"
-            if plan.asked == "alternating"
-            else "commits give the slots of this one back"
-            if plan.products.completions
-            else ""
-        )
-        if why:
+        obstacles = {
+            "this one copies for other blocks of a cluster": plan.cluster is not None,
+            "two groups take the tiles of this one in turn": plan.asked == "ping-pong",
+            "two warpgroups issue the products of this one in turn": plan.asked == "alternating",
+            "commits give the slots of this one back": len(plan.products.completions) > 0,
+        }
+        for why in (why for why, holds in obstacles.items() if holds):
             what = f"the kernel has another loop to be pipelined, and {why}"
             refuse(what, plans[number - 1].loop, plan.loop)
 

@@ -640,16 +640,10 @@ def place_as_one(
 ) -> list[Value]:
     """Make one statement of `ops`, which replaced an inner loop with async statements: its waits
     stay its own, and at its end nothing of it is in flight. Returns what stands for `results`."""
-    first = ops[0]
-    region = create(
-        names.GROUPING_OP,
-        (),
-        [result.type for result in results],
-        {"no_inline": ir.UnitAttr.get(first.context)},
-        regions=1,
-        ip=before(first),
-        loc=first.location,
-    )
+    first, kinds = ops[0], [result.type for result in results]
+    kept = {"no_inline": ir.UnitAttr.get(first.context)}
+    at = {"ip": before(first), "loc": first.location}
+    region = create(names.GROUPING_OP, (), kinds, kept, regions=1, **at)
     inside = ir.InsertionPoint(region.regions[0].blocks.append())
     end = create("scf.yield", results, ip=inside, loc=first.location)
     for op in ops:

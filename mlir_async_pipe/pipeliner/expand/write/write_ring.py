@@ -104,9 +104,8 @@ from mlir_async_pipe.pipeliner.expand.write.write_loop import write_loop
 from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan
 from mlir_async_pipe.pipeliner.plan.make_plan import Plan, RingCounter
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan
+from mlir_async_pipe.pipeliner.plan.ring_plan import WARP, RingPlan
 from mlir_async_pipe.pipeliner.plan.ring_stages import RingStages
-from mlir_async_pipe.pipeliner.plan.role_block import WARP
 from mlir_async_pipe.pipeliner.plan.sync_state import StepSync, Synchronisation
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace, Units
 from mlir_async_pipe.vocabulary import row_of

@@ -71,17 +71,18 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     write_mbarriers,
     write_partition,
 )
-from mlir_async_pipe.pipeliner.plan.ping_pong_plan import GROUPS
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    WARP,
     PartedLoop,
     ProductRole,
     ProductTurn,
     RingPlan,
+    RoleBlock,
     RolePlan,
     SharedRing,
     roles_of,
 )
-from mlir_async_pipe.pipeliner.plan.role_block import WARP, WARPGROUP, RoleBlock
+from mlir_async_pipe.pipeliner.plan.role_block import GROUPS, WARPGROUP
 from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.launch_ids import BLOCK_SIZES, first_size

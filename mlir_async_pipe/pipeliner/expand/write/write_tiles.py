@@ -198,7 +198,7 @@ def _write_loop(
     yielded = [mapping.get(value, value) for value in inner_end.operands]
     last = inner_integers.compare("eq", step, last_step)
     own = dict(zip(outer_arguments, [tile, *carried], strict=False))
-    tail, following = _write_tail(nest, last, own, mapping, yielded, ip)
+    tail, following = _write_tail(nest, last, own, yielded, ip)
     next_tile = integers.select(last, integers.add(tile, outer.operands[2]), tile)
     next_step = inner_integers.select(
         last, inner.operands[0], inner_integers.add(step, inner.operands[2])
@@ -209,12 +209,7 @@ def _write_loop(
 
 
 def _write_tail(
-    nest: Nest,
-    last: Value,
-    own: dict[Value, Value],
-    mapping: dict[Value, Value],
-    yielded: list[Value],
-    ip: Any,
+    nest: Nest, last: Value, own: dict[Value, Value], yielded: list[Value], ip: Any
 ) -> tuple[Operation | None, list[Value]]:
     """What stands after the inner loop, in the last step of a tile, with what it needs of what stands before it:
     of the step nothing but the tile, the values that the outer loop carries, `own`, and the sums is used there.
