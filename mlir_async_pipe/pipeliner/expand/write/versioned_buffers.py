@@ -348,15 +348,22 @@ def _move_accesses_of(
     """Let the accesses of one op use their slots; returns what stands before it now, and the op
     that stands in its place."""
     made = _describe_slots(op, by_key, slots, moved)
-    for access in _direct_accesses(op, by_key, moved):
-        buffer = by_key[root_of(access.memory).identity]
+    # Those that name the buffer itself, last operand first: moving one shifts the operands after it.
+    found = [a for a in accesses(op) if a.named_by == op and a.memory not in moved]
+    for access in sorted(found, key=lambda access: -access.memory_operand):
+        buffer = by_key.get(root_of(access.memory).identity)
+        if buffer is None:
+            continue
         slot = slots[buffer.plan.versions]
         if access.takes_slot_index and not is_pointer(access.memory):
             # The op of an access before this one may have been written again.
             op = _with_leading_index(op, buffer, access, slot)
             continue
         if is_pointer(access.memory):
-            ops = _further(op, access, slot, buffer.plan.slot_bytes)
+            write = IntegerWriter.before(op)
+            bytes_ = write.multiply(slot, buffer.plan.slot_bytes)
+            pointer = _stepped(write, access.memory, bytes_)
+            ops = [*write.made, source_op(pointer)]
         else:
             ops = [whole_slot(buffer, slot, op)]
         op.operands[access.memory_operand] = ops[-1].results[0]
@@ -379,28 +386,6 @@ def _describe_slots(
             made.append(whole_slot(buffer, slot, op))
             op.operands[number] = made[-1].results[0]
     return made
-
-
-def _direct_accesses(
-    op: Operation, by_key: dict[Any, VersionedBuffer], moved: set[Value]
-) -> list[Access]:
-    """Accesses that name the buffer itself, last operand first: each is moved on its own,
-    and moving one shifts the operands after it."""
-    found = [
-        access
-        for access in accesses(op)
-        if access.named_by == op
-        and root_of(access.memory).identity in by_key
-        and access.memory not in moved
-    ]
-    return sorted(found, key=lambda access: -access.memory_operand)
-
-
-def _further(op: Operation, access: Access, slot: Value, bytes_: int) -> list[Operation]:
-    """The ops that compute the pointer of an access `slot` slots further."""
-    write = IntegerWriter.before(op)
-    pointer = _stepped(write, access.memory, write.multiply(slot, bytes_))
-    return [*write.made, source_op(pointer)]
 
 
 def _with_leading_index(
@@ -494,19 +479,23 @@ def show_slot(buffers: list[VersionedBuffer], slot: Value, ops: list[Operation])
     """Let the uses of slot 0 of the buffers in `ops` be uses of `slot`. Handles of views in `ops`
     are dead afterwards."""
     of_value = {buffer.slot_zero: buffer for buffer in buffers}
-    for op in ops:
-        for inner in list(walk(op)):
-            named = [n for n, value in enumerate(inner.operands) if value in of_value]
-            if named and is_movable(inner.name):
-                made = move_view(inner, of_value[inner.operands[0]], slot, of_moved=False)
-                _free_views_of(made[-1].results[0])
+    for inner in (inner for op in ops for inner in list(walk(op))):
+        named = [n for n, value in enumerate(inner.operands) if value in of_value]
+        if named and is_movable(inner.name):
+            made = move_view(inner, of_value[inner.operands[0]], slot, of_moved=False)
+            _free_views_of(made[-1].results[0])
+            continue
+        for number in named:
+            buffer = of_value[inner.operands[number]]
+            if inner.name not in ADDRESS_OPS:
+                inner.operands[number] = whole_slot(buffer, slot, inner).results[0]
                 continue
-            for number in named:
-                buffer = of_value[inner.operands[number]]
-                if inner.name in ADDRESS_OPS:
-                    _show_address(buffer, slot, inner)
-                else:
-                    inner.operands[number] = whole_slot(buffer, slot, inner).results[0]
+            # The pointer of an allocation is that of slot 0, whatever view it is asked of.
+            kind = ir.MemRefType(buffer.value.type)
+            size = prod(kind.shape[1:]) * element_bytes(kind)
+            inner.operands[0] = buffer.value
+            write = IntegerWriter(after(inner), inner.location)
+            _go_on(inner.results[0], write.multiply(slot, write.constant(size)), write)
 
 
 def _free_views_of(view: Value) -> None:
@@ -515,15 +504,6 @@ def _free_views_of(view: Value) -> None:
         if is_movable(user.name):
             user.results[0].set_type(freed(user.results[0].type))
             _free_views_of(user.results[0])
-
-
-def _show_address(buffer: VersionedBuffer, slot: Value, op: Operation) -> None:
-    """The pointer of an allocation is that of slot 0, whatever view it is asked of."""
-    kind = ir.MemRefType(buffer.value.type)
-    size = prod(kind.shape[1:]) * element_bytes(kind)
-    op.operands[0] = buffer.value
-    write = IntegerWriter(after(op), op.location)
-    _go_on(op.results[0], write.multiply(slot, write.constant(size)), write)
 
 
 def _go_on(address: Value, offset: Value, write: IntegerWriter) -> None:
@@ -544,9 +524,8 @@ def _go_on(address: Value, offset: Value, write: IntegerWriter) -> None:
 
 def _stepped(write: IntegerWriter, address: Value, offset: Value) -> Value:
     if not is_pointer(address):
-        same = offset.type == address.type
-        return write.add(
-            address, offset if same else write.cast("arith.index_cast", offset, address.type)
-        )
+        if offset.type != address.type:
+            offset = write.cast("arith.index_cast", offset, address.type)
+        return write.add(address, offset)
     number = write.cast("arith.index_cast", offset, ir.IntegerType.get_signless(64, write.context))
     return LlvmBuilder(write.ip, write.location).at(address, number)

@@ -423,7 +423,11 @@ class RingLoop:
         statements = tuple(Statement(number, op) for number, op in enumerate(places))
         body = Body(loop, tuple(ops), statements, (), (), end, block)
         counter = RingCounter(plan.versions, own, its_phase, earlier, plan.in_flight, (slot, phase))
-        nothing = StepSync()
+        nothing, at_start = StepSync(), list(self.turn)
+        if self.returns is not None and constant_value(slot) is not None:
+            # The loop has the first tiles of all: their slots are free.
+            waiting = [parent(user) for user in users(self.returns.empty)]
+            at_start += [op for op in ops if _is_ahead(op) and op in waiting]
         lowered = Plan(
             loop,
             Units(body, places),
@@ -434,7 +438,7 @@ class RingLoop:
                 (nothing,) * (ahead + late), epilogue=(nothing,) * late
             ),
             counters=(counter,),
-            kernel_only=(*self._first_acquires(counter, ops), *self.turn),
+            kernel_only=tuple(at_start),
             peeled=late,
         )
         self.loop = write_loop(lowered, [])
@@ -459,13 +463,6 @@ class RingLoop:
         loop.move_before(end_of(guard.regions[0]))
         yield_values(end_of(guard.regions[0]), given)
         return guard
-
-    def _first_acquires(self, counter: RingCounter, ops: list[Operation]) -> tuple[Operation, ...]:
-        """Waits for slots that are free from the start: the loop has the first tiles of all."""
-        if self.returns is None or constant_value(counter.start[0]) is None:
-            return ()
-        using = [parent(user) for user in users(self.returns.empty)]
-        return tuple(op for op in ops if _is_ahead(op) and op in using)
 
 
 def _is_ahead(op: Operation) -> bool:

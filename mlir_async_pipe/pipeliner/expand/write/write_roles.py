@@ -412,15 +412,12 @@ class ProductsWriter:
                 show_version(op, offset)
         following = ring.expand(slot, phase)
         write = IntegerWriter(after(ring.loop), write.location)
-        self._commit(version, write)
-        return [*following, *self.ring.advance(version, phase_of_sums, write)]
-
-    def _commit(self, version: Value, write: IntegerWriter) -> None:
-        """The sums are there when all products of the thread are over."""
+        # The sums are there when all products of the thread are over.
         branch = write_if(elect(write), (), None, write.ip, write.location)
         made = clone(self.role.completion.commit, {}, at_end_of(branch.regions[0]))
         inside = IntegerWriter(before(made), write.location)
         made.operands[0] = mbarrier_pointer(inside, self.filled, version, made.operands[0].type)
+        return [*following, *self.ring.advance(version, phase_of_sums, write)]
 
     def write_loads(self, version: Value, phase: Value) -> list[Value]:
         """The wait in the place of the loop, and the arrivals after the loads."""
@@ -657,7 +654,9 @@ class PingPongWriter:
         beside = {buffer.root.identity for buffer in ping_pong.tiles}
         tiles = [buffer for buffer in self.loop.buffers if buffer.plan.root.identity in beside]
         show_slot(tiles, self.own_group, own)
-        yield_values(theirs, self._after_others(slot, phase, before(theirs)))
+        others = Integers(self.loop.loop, 0, self.loop.plan.trip_count, before(theirs))
+        trips = others.trips_as_index()
+        yield_values(theirs, self.loop.ring.after(slot, phase, trips, others))
         yield_values(ours, self.loop.write_uses(slot, phase))
         self.order.begin_turn(before(self.loop.loop))
         self.order.end_turn(after(self.loop.loop))
@@ -677,11 +676,6 @@ class PingPongWriter:
         tile = build.add(lower, build.multiply(build.add(pairs, group), step))
         for op in ops:
             remap(op, {variable: tile})
-
-    def _after_others(self, slot: Value, phase: Value, ip: Any) -> list[Value]:
-        plan = self.loop.plan
-        integers = Integers(self.loop.loop, 0, plan.trip_count, ip)
-        return self.loop.ring.after(slot, phase, integers.trips_as_index(), integers)
 
 
 def _as_type(number: Value, kind: Any, build: IntegerWriter) -> Value:
