@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.chips.target import ChipOptions
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
@@ -49,24 +50,10 @@ LEAST_BITS = 32
 
 
 @dataclass(frozen=True)
-class CheckOptions:
-    """Options of `async-pipe-check`.
+class CheckOptions(ChipOptions):
+    """Options of `async-pipe-check`: those of `mlir_async_pipe.check`. In `assume_boxes`, `1+64=…` is said of the map at
+    byte 64 of argument 1, `gemm:0=…` of one kernel; so is `gemm:128` in the sizes."""
 
-    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
-    arguments point to the same memory. `assume_several_blocks`: a grid of unknown size may have
-    several blocks along axes whose block id the kernel never reads. `assume_several_threads`: a
-    block of unknown size may have several threads along axes that the kernel never reads.
-    `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
-    `assume_no_overflow`: sums, differences and products of integers of 32 bits or more do not
-    wrap, as signed numbers. `assume_independent`: no two threads or blocks of a kernel meet in
-    global memory where it cannot be decided whether they do, as `async_pipe.independent` on it says.
-    `assume_boxes`: the boxes of tensor maps that a kernel is given, by the numbers of its arguments:
-    0=128x64xf16,1=64x64xf16 (`1+64=…` for a map at byte 64 of argument 1, `gemm:0=…` for one kernel).
-    `assume_block_size`, `assume_cluster_size`: the threads of the blocks, and the blocks of the clusters, of kernels that
-    do not say it: 128 or 16x8x1 (`gemm:128` for one kernel).
-    """
-
-    chip: str = ""
     assume_noalias_arguments: bool = False
     assume_several_blocks: bool = False
     assume_several_threads: bool = False

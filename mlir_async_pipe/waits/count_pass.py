@@ -20,7 +20,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import integer_attribute
-from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.chips.target import ChipOptions, target_for
 from mlir_async_pipe.facts.flow.flow_graph import Item
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import CountError, Place
@@ -37,16 +37,9 @@ from mlir_async_pipe.waits.witness_paths import WaitRecord, WitnessStep
 
 
 @dataclass(frozen=True)
-class CountWaitsOptions:
-    """Options of `async-pipe-count-waits`.
+class CountWaitsOptions(ChipOptions):
+    """Options of `async-pipe-count-waits`: those of `mlir_async_pipe.count_waits`."""
 
-    `chip` says where the module is going ("": every abstract queue is its own FIFO). `check`
-    verifies the counts that stand there instead of writing. `mode` "dynamic" counts groups
-    that are committed under conditions at run time. `keep_given` leaves waits alone that
-    have a count.
-    """
-
-    chip: str = ""
     check: bool = False
     mode: str = field(default="static", metadata={"choices": ("static", "dynamic")})
     keep_given: bool = False

@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     operations,
     walk,
 )
-from mlir_async_pipe.chips.target import Target, target_for
+from mlir_async_pipe.chips.target import ChipOptions, Target, target_for
 from mlir_async_pipe.facts.flow.algorithms import by_halves, reached
 from mlir_async_pipe.facts.flow.flow_graph import Item, Node
 from mlir_async_pipe.facts.flow.region_flow import successors
@@ -57,13 +57,9 @@ from mlir_async_pipe.waits.ssa.carry import Skeleton
 
 
 @dataclass(frozen=True)
-class SimplifyWaitsOptions:
-    """Options of `async-pipe-simplify-waits`.
+class SimplifyWaitsOptions(ChipOptions):
+    """Options of `async-pipe-simplify-waits`: `keep_commits` leaves every group as it is."""
 
-    `chip` says where the module is going. `keep_commits` leaves every group as it is.
-    """
-
-    chip: str = ""
     keep_commits: bool = False
 
 

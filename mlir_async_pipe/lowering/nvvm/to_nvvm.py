@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.chips.target import Chip, chip_for
+from mlir_async_pipe.chips.target import Chip, ChipOptions, chip_for
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.lowering.nvvm.elected_copies import elect_copies
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import bypass_first_level, note_whole_lines
@@ -140,17 +140,9 @@ _FINAL = frozenset(("llvm", "nvvm"))
 
 
 @dataclass(frozen=True)
-class ToNvvmOptions:
-    """Options of `async-pipe-to-nvvm`.
+class ToNvvmOptions(ChipOptions):
+    """Options of `async-pipe-to-nvvm`: those of `mlir_async_pipe.lower`."""
 
-    `chip` is the NVIDIA chip. With `strict` a scope that the chip cannot run asynchronously
-    is an error; else it runs in place, with a warning. `bypass_l1` says which 16-byte copies
-    bypass the first-level cache: "all", or only those that are "formed" here and those that say
-    it themselves. With `l2_lines` copies of parts of a line fetch it whole into the second.
-    With `bare_pointers` a memref argument of a kernel is one pointer instead of a descriptor.
-    """
-
-    chip: str = ""
     strict: bool = False
     bypass_l1: str = field(default="all", metadata={"choices": ("all", "formed")})
     l2_lines: bool = True

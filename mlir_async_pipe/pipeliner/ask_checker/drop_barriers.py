@@ -71,15 +71,10 @@ _CONTROL = {*REGION_ROWS, *EXIT_OPS, *BRANCH_ROWS, *DEAD_ENDS}
 
 
 @dataclass(frozen=True)
-class DropBarrierOptions:
-    """Options of `async-pipe-drop-barriers`.
+class DropBarrierOptions(ChipOptions):
+    """Options of `async-pipe-drop-barriers`. `trials` bounds how often a kernel is checked without some of its barriers.
+    `pipelined_only`: leave functions alone in which this run has pipelined no loop."""
 
-    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
-    arguments point to the same memory. `trials` bounds how often a kernel is checked without some
-    of its barriers. `pipelined_only`: leave functions alone in which this run has pipelined no loop.
-    """
-
-    chip: str = ""
     assume_noalias_arguments: bool = False
     trials: int = 32
     pipelined_only: bool = False

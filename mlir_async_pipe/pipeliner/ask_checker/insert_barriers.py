@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
 from mlir_async_pipe.checker.promises import CheckOptions
 from mlir_async_pipe.checker.selection import kernels
-from mlir_async_pipe.chips.target import target_for
+from mlir_async_pipe.chips.target import ChipOptions, target_for
 from mlir_async_pipe.facts.loops.annotations import BARRIERS
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.session.diagnostics import HazardError, Place
@@ -42,14 +42,9 @@ BARRIER_CAUSES = ("not-visible", "missing-barrier")
 
 
 @dataclass(frozen=True)
-class BarrierOptions:
-    """Options of `async-pipe-barriers`.
+class BarrierOptions(ChipOptions):
+    """Options of `async-pipe-barriers`. `asked`: only in functions that say `async_pipe.barriers`."""
 
-    `chip` says which queues abstract ops share. `assume_noalias_arguments`: no two function
-    arguments point to the same memory. `asked`: only in functions that say `async_pipe.barriers`.
-    """
-
-    chip: str = ""
     assume_noalias_arguments: bool = False
     asked: bool = False
 

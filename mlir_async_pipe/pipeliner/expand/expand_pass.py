@@ -30,7 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     unchanged,
 )
 from mlir_async_pipe.bindings.run_on_copy import run_on_copy
-from mlir_async_pipe.chips.target import Chip, target_for
+from mlir_async_pipe.chips.target import Chip, ChipOptions, target_for
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles
 from mlir_async_pipe.facts.loops.transactions import has_transactions
@@ -79,17 +79,9 @@ from mlir_async_pipe.vocabulary.launch_ids import (
 
 
 @dataclass(frozen=True)
-class ExpandOptions:
-    """Options of `async-pipe-expand`.
+class ExpandOptions(ChipOptions):
+    """Options of `async-pipe-expand`: those of `mlir_async_pipe.pipeline` that are no schedule's."""
 
-    `chip` bounds workgroup memory by what the chip has, `smem_limit` (bytes, 0: none) by
-    what the user wants to spend. `assume_noalias_arguments` takes function arguments and
-    bindings for distinct memory. `overlap_outer` lets a loop in a sequential loop start its next execution
-    in this one's epilogue. `roles` replaces what loops of tensor copies say, "auto" leaves that to
-    them; `cluster` ("2,1,1") is how many blocks make a cluster where their kernels do not say it.
-    """
-
-    chip: str = ""
     smem_limit: int = 0
     assume_noalias_arguments: bool = False
     overlap_outer: bool = False

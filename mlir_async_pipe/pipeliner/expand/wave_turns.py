@@ -38,7 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import at_end_of, write_if
-from mlir_async_pipe.chips.target import Chip, target_for
+from mlir_async_pipe.chips.target import Chip, ChipOptions, target_for
 from mlir_async_pipe.facts.loops.annotations import ROLES, remove
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.session.diagnostics import Refusal
@@ -58,13 +58,6 @@ WORKGROUP = frozenset({"workgroup"})
 
 
 @dataclass(frozen=True)
-class TurnsOptions:
-    """Options of `async-pipe-turns`: `chip` says how many lanes a wave has."""
-
-    chip: str = ""
-
-
-@dataclass(frozen=True)
 class TurnsPlan:
     """A loop to be written: `parts` are its ops, `waits` those that go to the end of the part before the last one, each with
     the iter_args that are its tokens; `barriers` go."""
@@ -76,8 +69,8 @@ class TurnsPlan:
     late: int
 
 
-@register("async-pipe-turns", "two groups of waves take memory and products in turn", TurnsOptions)
-def run(module: Any, options: TurnsOptions, session: Session) -> None:
+@register("async-pipe-turns", "two groups of waves take memory and products in turn", ChipOptions)
+def run(module: Any, options: ChipOptions, session: Session) -> None:
     loops = [loop for loop in walk_named(module, "scf.for".__eq__) if asks_for_turns(loop)]
     if not loops:
         return

@@ -53,14 +53,7 @@ OTHER_LOOPS = frozenset(
 
 @dataclass(frozen=True)
 class ScheduleOptions:
-    """Options of `async-pipe-schedule`.
-
-    `num_stages` replaces the number on loops that carry `async_pipe.num_stages`; 0 keeps it.
-    `issue` says where their copies are issued; "auto" leaves that to the loop.
-    For loops that are scheduled by latencies: `max_stages` bounds the stages, `smem_limit` the
-    bytes of workgroup memory (0: what the chip has), `cost` says what things cost, as for
-    `--cost` ("": the chip's table), `chip` is where the module is going.
-    """
+    """Options of `async-pipe-schedule`: those of `mlir_async_pipe.pipeline` that decide stages and orders."""
 
     num_stages: int = 0
     issue: Asked = field(default="auto", metadata={"choices": names.CHOICES[names.ISSUE]})
