@@ -193,11 +193,9 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Worth:
-    """What a set of paths is worth; the first number of a key is own groups less takes.
-
-    `passing[h, c]`: the least number of groups on a path with c own ones. `younger[h, j]`: the least
-    number after the j-th youngest own group, the youngest being number 0.
-    """
+    """What a set of paths is worth; the first number of a key is own groups less takes. `passing[h, c]`: the least
+    number of groups on a path with c own ones. `younger[h, j]`: the least number after the j-th youngest own group,
+    the youngest being number 0."""
 
     passing: dict[Key, int]
     younger: dict[Key, int]
@@ -334,11 +332,9 @@ class Paths:
         self._witnesses = Witnesses()
 
     def to(self, wait: Item) -> tuple[WitnessStep, ...]:
-        """The steps to a wait that paths reach, its own included.
-
-        Their groups (below 0 for a group that is taken) add up to the sum at the wait, but where
-        it has no lower bound: a step that takes any number of groups shows 0.
-        """
+        """The steps to a wait that paths reach, its own included. Their groups (below 0 for a group that is taken)
+        add up to the sum at the wait, but where it has no lower bound: a step that takes any number of groups shows
+        0."""
         return self._witnesses.read(self._before(wait) + self._over(wait))[1]
 
     def _over(self, item: Item) -> Path:

@@ -2,10 +2,9 @@
 
     scf.if %c { commit }  …  scf.if %c { wait }        %c stands at two sites of a path
 
-A condition matters to a wait if it decides at two places, or at one place twice, on the paths
-from the groups that the wait's tokens denote. Following it doubles the work in its scope, so
-each wait follows those that it needs, at most `MOST_CONDITIONS`; more are left free, which
-only adds paths and so can only make the count smaller.
+A condition matters to a wait if it decides at two places, or at one place twice, on the paths from the groups that
+the wait's tokens denote. Following it doubles the work in its scope, so each wait follows those that it needs, at
+most `MOST_CONDITIONS`; more are left free, which only adds paths and so can only make the count smaller.
 """
 
 from __future__ import annotations
@@ -219,10 +218,8 @@ Key = tuple[bool, ...]
 
 
 class Scopes:
-    """The scopes of the conditions in `tracked`.
-
-    `free` are those that a frame sees from outside, `local` those that it defines.
-    """
+    """The scopes of the conditions in `tracked`. `free` are those that a frame sees from outside, `local` those
+    that it defines."""
 
     def __init__(self, conditions: Conditions, tracked: frozenset[int]) -> None:
         self.tracked = tracked

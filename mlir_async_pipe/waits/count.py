@@ -46,11 +46,9 @@ from mlir_async_pipe.waits.witness_paths import Path, Witnesses, WitnessStep
 
 @dataclass(eq=False, slots=True)
 class Counted:
-    """The exact count of one wait, None if no path reaches it.
-
-    `solution` is where it comes from, None if the queue of the wait is not known. `limited`:
-    more conditions are correlated than were followed, so the exact count may be larger.
-    """
+    """The exact count of one wait, None if no path reaches it. `solution` is where it comes from, None if the queue
+    of the wait is not known. `limited`: more conditions are correlated than were followed, so the exact count may
+    be larger."""
 
     item: Item
     count: int | None
@@ -146,11 +144,9 @@ Costs = dict[int, int]
 
 
 class Solution:
-    """The costs of all token values at the start of each frame, and the count of each wait.
-
-    `counts` has no entry for a wait that no path reaches. A count below 0 means that the
-    group is not committed yet on some path (-1), or belongs to another thread (CROSSING).
-    """
+    """The costs of all token values at the start of each frame, and the count of each wait. `counts` has no entry
+    for a wait that no path reaches. A count below 0 means that the group is not committed yet on some path (-1), or
+    belongs to another thread (CROSSING)."""
 
     def __init__(
         self,

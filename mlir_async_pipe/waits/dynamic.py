@@ -4,12 +4,11 @@
     scf.if %c { commit }   -->   %n2 = scf.if %c { commit; yield %n1 + 1 } else { yield %n1 }
     wait %t                      switch (%n2 - %n1) { case 1: wait 1   default: wait 0 }
 
-The groups committed so far are counted in each function that has such a wait, and beside each
-token that reaches it travels the number of its group: their difference is the exact count. Each
-count that can occur gets a case, at most `MOST_CASES` above the static one, which is the default;
-groups that are still older wait as if they were of the last case. Calls count as the least
-number of groups that their callee commits. What a forall or another op with foreign threads holds
-keeps its static count (remark `dynamic-unsupported`).
+The groups committed so far are counted in each function that has such a wait, and beside each token that reaches it
+travels the number of its group: their difference is the exact count. Each count that can occur gets a case, at most
+`MOST_CASES` above the static one, which is the default; groups that are still older wait as if they were of the
+last case. Calls count as the least number of groups that their callee commits. What a forall or another op with
+foreign threads holds keeps its static count (remark `dynamic-unsupported`).
 
 A count that is an operand becomes a wait for each constant that can occur, else one for all groups:
 
@@ -128,11 +127,8 @@ class _Callees:
 
 @dataclass(eq=False)
 class _Plan:
-    """Which waits of one function become switches, and what is counted for them.
-
-    `tracked` are the tokens whose numbers travel, with the number of their queue; `cases` are the counts of each
-    wait above its static one.
-    """
+    """Which waits of one function become switches, and what is counted for them. `tracked` are the tokens whose
+    numbers travel, with the number of their queue; `cases` are the counts of each wait above its static one."""
 
     analysis: TokenWaits
     callees: _Callees
@@ -390,12 +386,9 @@ NO_PATH = Ageing(0, {})
 
 @dataclass(eq=False)
 class PossibleAges(Semiring[Ageing]):
-    """The domain: the possible ages of the tokens in `tracked`; all above `oldest` are one.
-
-    `called` says how many groups a call commits at least (no more are counted at run time),
-    `foreign` is the age of a token from elsewhere, `live` has the tokens that the blocks of a frame
-    see from those before them.
-    """
+    """The domain: the possible ages of the tokens in `tracked`; all above `oldest` are one. `called` says how many
+    groups a call commits at least (no more are counted at run time), `foreign` is the age of a token from
+    elsewhere, `live` has the tokens that the blocks of a frame see from those before them."""
 
     tracked: set[int]
     queue: Queue

@@ -5,12 +5,11 @@
     commit (nobody waits); commit  -->  commit                 its ops join the next group
     mark (no wait after it)  -->                               of a queue that counts by function body
 
-A wait goes if an upper bound of the groups in flight before it is at most its count.
-All such waits go at once, since none of them would have blocked. No wait moves. A wait of an
-abstract queue stands in for waits of that queue only: where everything on it runs in place, the
-lowering drops it with its queue. When a
-commit goes, all counts of its queue are derived again: keeping them would be unsafe. It stays
-where a wait would then be stricter on some path (`droppable`).
+A wait goes if an upper bound of the groups in flight before it is at most its count. All such waits go at once,
+since none of them would have blocked. No wait moves. A wait of an abstract queue stands in for waits of that queue
+only: where everything on it runs in place, the lowering drops it with its queue. When a commit goes, all counts of
+its queue are derived again: keeping them would be unsafe. It stays where a wait would then be stricter on some path
+(`droppable`).
 
 The upper bounds are the max-plus side of the algebra: every piece of code maps the groups in flight
 x before it to at most
@@ -224,11 +223,10 @@ def _covers(later: Item, earlier: Item) -> bool:
 
 # -- marks that no wait of their function can count -----------------------------------------------------
 #
-# A queue of function scope counts the marks of its own function body only (LLVM, AMDGPU
-# asynchronous operations), so a mark may go if no wait of its queue can run after it in that
-# body: none stands after it, no block with one can be reached, and no loop around it holds one.
-# Waits elsewhere keep their counts. A mark that only *some* paths lead from to a wait stays: there
-# the wait counts it, and its copies are waited for by nothing else.
+# A queue of function scope counts the marks of its own function body only (LLVM, AMDGPU asynchronous operations),
+# so a mark may go if no wait of its queue can run after it in that body: none stands after it, no block with one
+# can be reached, and no loop around it holds one. Waits elsewhere keep their counts. A mark that only *some* paths
+# lead from to a wait stays: there the wait counts it, and its copies are waited for by nothing else.
 
 
 def uncounted_marks(function: Operation, target: Target | None) -> list[Operation]:
@@ -342,9 +340,8 @@ def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
 
 # Which idle commits may go so that no wait of their queue gets stricter on any path.
 #
-# The counts are derived again as if the commits had gone, and compared with what is left of the
-# groups that each wait let stay in flight before. Where that fails the commits are halved, so those
-# that do no harm still go.
+# The counts are derived again as if the commits had gone, and compared with what is left of the groups that each
+# wait let stay in flight before. Where that fails the commits are halved, so those that do no harm still go.
 #
 #     kept[j]  =  the most that are left, over all paths, of the j groups committed last
 #
@@ -540,11 +537,8 @@ FOREIGN = known(INFINITE)
 
 @dataclass(frozen=True)
 class InFlight(Semiring[Transfer]):
-    """The domain: what paths do to the groups in flight, where `over` says what items do.
-
-    What comes to a point is `known`, and its `cap` the bound: 0 at the start of a kernel,
-    `INFINITE` in a function that others call.
-    """
+    """The domain: what paths do to the groups in flight, where `over` says what items do. What comes to a point is
+    `known`, and its `cap` the bound: 0 at the start of a kernel, `INFINITE` in a function that others call."""
 
     over: Callable[[Item], Transfer]
     unit: Transfer = UNCHANGED

@@ -10,11 +10,10 @@
 Everything is made once for each assumption on the correlated conditions that a frame sees.
 Frames are summarised inner before outer by the caller, so nothing here recurses.
 
-This is the min-plus algebra (`minplus`), but no domain of `flow.solver`, for two reasons. A worth
-would hold a row for every token: in a line of n tokens n rows at each of n points, where here a
-row is made for what is read. And what is summarised depends on the truth of the correlated
-conditions outside. Where witnesses are wanted, costs are paths (`witness_paths`): each says what it passes
-as it is added.
+This is the min-plus algebra (`minplus`), but no domain of `flow.solver`, for two reasons. A worth would hold a row
+for every token: in a line of n tokens n rows at each of n points, where here a row is made for what is read. And
+what is summarised depends on the truth of the correlated conditions outside. Where witnesses are wanted, costs are
+paths (`witness_paths`): each says what it passes as it is added.
 
 Regions with several blocks are searched. A *place* is a block together with one truth value for each
 condition that the region defines; entering the block that defines a condition chooses its truth anew.
@@ -64,11 +63,8 @@ from mlir_async_pipe.waits.witness_paths import Step, step, stretch
 
 @dataclass(eq=False, slots=True)
 class Passage:
-    """One pass through a frame, or through an op.
-
-    `cost` is the least number of groups on the path (FOREVER: no path through); `results` are
-    the rows of the values forwarded, by result number.
-    """
+    """One pass through a frame, or through an op. `cost` is the least number of groups on the path (FOREVER: no
+    path through); `results` are the rows of the values forwarded, by result number."""
 
     cost: int
     results: dict[int, Row]
@@ -76,9 +72,8 @@ class Passage:
 
 @dataclass(eq=False, slots=True)
 class Line:
-    """The events of a block under an assumption: `before[i]` is what the block has committed before
-    event i, or at its end. `commits` are the numbers of those that a path names, None where no path
-    is wanted."""
+    """The events of a block under an assumption: `before[i]` is what the block has committed before event i, or at
+    its end. `commits` are the numbers of those that a path names, None where no path is wanted."""
 
     events: Sequence[Event]
     assumption: Assumption
@@ -97,12 +92,9 @@ class Line:
 
 @dataclass(eq=False, slots=True)
 class BlockPassage:
-    """One pass through a block under one assumption.
-
-    `cost` is what it commits (FOREVER: its end is not reached). `defined` are the rows of the values
-    that events define, with the number of the next event. `waits` are those that are reached, with
-    their numbers. `reads` are the rows of the values that other items read.
-    """
+    """One pass through a block under one assumption. `cost` is what it commits (FOREVER: its end is not reached).
+    `defined` are the rows of the values that events define, with the number of the next event. `waits` are those
+    that are reached, with their numbers. `reads` are the rows of the values that other items read."""
 
     line: Line
     cost: int = 0
@@ -125,9 +117,8 @@ class BlockPassage:
 
 @dataclass(eq=False)
 class LoopSlots:
-    """The slots of a loop: `arguments` by carried number with their `start` values, and the
-    values `kept` from outside. `columns` is one iteration (see `minplus`), and `last` one after which
-    none follows: a path says so."""
+    """The slots of a loop: `arguments` by carried number with their `start` values, and the values `kept` from
+    outside. `columns` is one iteration (see `minplus`), and `last` one after which none follows: a path says so."""
 
     columns: Columns
     last: Columns
@@ -535,10 +526,8 @@ class Summaries:
     # -- one frame ---------------------------------------------------------------------
 
     def summarise(self, frame: Frame) -> None:
-        """Make the passages of a frame whose inner frames are summarised.
-
-        What passes through a function matters to its callers only.
-        """
+        """Make the passages of a frame whose inner frames are summarised. What passes through a function matters to
+        its callers only."""
         if frame.item.is_boundary and frame.item not in self.events.called:
             return
         for key in self.scopes.keys(frame):
@@ -619,11 +608,8 @@ Move = tuple[int, Row]
 
 
 class BlockGraph:
-    """The states of a frame under an assumption; steps are made as a search comes to them.
-
-    `states` maps each place that was met to its states by value, `place_of` goes back. The values
-    in `always` are looked at in all blocks.
-    """
+    """The states of a frame under an assumption; steps are made as a search comes to them. `states` maps each place
+    that was met to its states by value, `place_of` goes back. The values in `always` are looked at in all blocks."""
 
     def __init__(
         self,

@@ -29,13 +29,9 @@ DefKind = Literal["commit", "copy", "select", "cast", "item", "argument", "unkno
 
 @dataclass(eq=False, slots=True)
 class Def:
-    """Where a token value comes from.
-
-    "commit": the group of `item`. "copy": the group that will take in this copy. "select":
-    one of `sources` (true value, false value) by `condition`; "cast": `sources[0]`. "item":
-    result of a nested op or call. "argument": of a block; "unknown": anything else.
-    `op` made it (None for an argument).
-    """
+    """Where a token value comes from. "commit": the group of `item`. "copy": the group that will take in this copy.
+    "select": one of `sources` (true value, false value) by `condition`; "cast": `sources[0]`. "item": result of a
+    nested op or call. "argument": of a block; "unknown": anything else. `op` made it (None for an argument)."""
 
     kind: DefKind
     number: int
@@ -50,10 +46,8 @@ class Def:
 
 
 class TokenValues:
-    """The token values of one module that some wait can see, by their numbers from 1 on.
-
-    `used_elsewhere` are the blocks that read a value and are not the one that defines it.
-    """
+    """The token values of one module that some wait can see, by their numbers from 1 on. `used_elsewhere` are the
+    blocks that read a value and are not the one that defines it."""
 
     def __init__(self, graph: FlowGraph) -> None:
         self.graph = graph
@@ -309,14 +303,10 @@ Event = Item | Def
 
 @dataclass(eq=False)
 class Events:
-    """The events of one queue.
-
-    `of` maps each block to its events in order; `roots` are the functions with any, callees
-    before callers, and `frames` their regions that may have some, outer ones first.
-    `recursive` are the calls that may call themselves again, `selects` and `nested` the events
-    that are selects, and ops with regions; `committing` those of these, and functions, in which groups
-    may be committed.
-    """
+    """The events of one queue. `of` maps each block to its events in order; `roots` are the functions with any,
+    callees before callers, and `frames` their regions that may have some, outer ones first. `recursive` are the
+    calls that may call themselves again, `selects` and `nested` the events that are selects, and ops with regions;
+    `committing` those of these, and functions, in which groups may be committed."""
 
     queue: Queue
     values: TokenValues

@@ -5,10 +5,9 @@ A `WaitRecord` holds it, in the report and on request in the IR.
     3 + 1 = 4               plain numbers: the count alone
     Path(3) + Path(1)       the count, and the steps of the path that was kept
 
-A search for counts adds and compares, nothing else, so one search gives the counts alone or with
-their witnesses. A sum of paths holds its two parts and copies nothing; a witness is read from its
-end, and only as many steps as it shows. A path without groups may have steps: it is never left out
-of a sum as 0 is.
+A search for counts adds and compares, nothing else, so one search gives the counts alone or with their witnesses. A
+sum of paths holds its two parts and copies nothing; a witness is read from its end, and only as many steps as it
+shows. A path without groups may have steps: it is never left out of a sum as 0 is.
 """
 
 from __future__ import annotations
@@ -126,11 +125,8 @@ groups to show)"""
 
 
 class Path(int):
-    """So many groups: the sum of two paths, one step, or a stretch of several ones.
-
-    `steps` counts them, `shown` are the groups on them, `reasons` the bits of what they say and
-    `origin` is the step that a sum begins with.
-    """
+    """So many groups: the sum of two paths, one step, or a stretch of several ones. `steps` counts them, `shown`
+    are the groups on them, `reasons` the bits of what they say and `origin` is the step that a sum begins with."""
 
     first: Path
     later: Path | None = None
@@ -191,11 +187,8 @@ class Witnesses:
         self._shown: dict[tuple[str, int, int], tuple[Any, WitnessStep]] = {}
 
     def read(self, path: Path, *reasons: str) -> tuple[str, tuple[WitnessStep, ...]]:
-        """The code that explains most of those on a path and of `reasons`, and the steps of the path
-        in the order in which they run.
-
-        Of a long path the youngest steps are shown, and the origin; others are counted.
-        """
+        """The code that explains most of those on a path and of `reasons`, and the steps of the path in the order
+        in which they run. Of a long path the youngest steps are shown, and the origin; others are counted."""
         found: list[Step] = []
         work = [path]
         while work and len(found) < MOST_STEPS:

@@ -156,10 +156,8 @@ def _count(op: Operation) -> int:
 
 @dataclass
 class _Attacher(Carrier):
-    """Carries the history of one queue through one function, and gives it to the waits.
-
-    How many groups are known at a point, at most `depth`, is the most of all iterations of the loops around it
-    (`latest`)."""
+    """Carries the history of one queue through one function, and gives it to the waits. How many groups are known
+    at a point, at most `depth`, is the most of all iterations of the loops around it (`latest`)."""
 
     skeleton: Skeleton
     known: History
@@ -281,11 +279,9 @@ NOTHING = Known(ENDLESS, 0)
 
 @dataclass(frozen=True)
 class History(Semiring[Known]):
-    """The domain: `most` of what comes to a point is the number of groups that are known there.
-
-    With `latest`, a loop with a constant trip count is in its last iteration, which knows the
-    most: all of that has to be forwarded, from the first iteration on.
-    """
+    """The domain: `most` of what comes to a point is the number of groups that are known there. With `latest`, a
+    loop with a constant trip count is in its last iteration, which knows the most: all of that has to be forwarded,
+    from the first iteration on."""
 
     queue: Queue
     target: Target | None
@@ -368,11 +364,8 @@ NOT_CHECKED = Diagnostic("remark", "there is nothing that the checker looks at",
 
 @dataclass(frozen=True)
 class RelaxedWait:
-    """One wait: the groups of `queue` that it left in flight, and those that it leaves now.
-
-    `because` is what the checker says of one more, at `because_place`; "" where nothing depends on
-    it, or the queue cannot leave more.
-    """
+    """One wait: the groups of `queue` that it left in flight, and those that it leaves now. `because` is what the
+    checker says of one more, at `because_place`; "" where nothing depends on it, or the queue cannot leave more."""
 
     place: Place
     queue: str
@@ -385,11 +378,8 @@ class RelaxedWait:
 def relax(
     root: Any, target: Target | None, session: Session, functions: frozenset[str] | None = None
 ) -> list[RelaxedWait]:
-    """Raise the counts of the count-form waits below `root`, in textual order; only those in
-    `functions` (by name) if they are given.
-
-    Nothing is raised in a module of which the checker cannot prove every access.
-    """
+    """Raise the counts of the count-form waits below `root`, in textual order; only those in `functions` (by name)
+    if they are given. Nothing is raised in a module of which the checker cannot prove every access."""
     trial = root.operation.clone(ip=False)
     if _wrong(trial, target) is not None:
         return []

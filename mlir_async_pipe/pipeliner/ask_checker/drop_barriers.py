@@ -7,11 +7,10 @@
     gpu.barrier
     load %a[%other]
 
-Only in kernels that the checker proves safe, and a barrier goes only if it proves the kernel without
-it, for several threads along all axes of a block of unknown size. Its first run names the barriers
-that accesses rely on; the others are tried together, then half by half, those in the deepest loops
-first. What is left is minimal: without any one of them the kernel is not proven (what is needed
-among many is needed among fewer).
+Only in kernels that the checker proves safe, and a barrier goes only if it proves the kernel without it, for
+several threads along all axes of a block of unknown size. Its first run names the barriers that accesses rely on;
+the others are tried together, then half by half, those in the deepest loops first. What is left is minimal: without
+any one of them the kernel is not proven (what is needed among many is needed among fewer).
 
 Barriers that may order more than the checker compares stay: those of kernels with atomic accesses,
 whose results depend on their order although they never race; with flags and fences, by which what all

@@ -269,9 +269,8 @@ def _copy_row(
 
 
 def _piece(columns: int, size: int) -> int:
-    """The elements of the equal pieces that a row is cut into: the whole row, or the longest ones
-    of at most `MOST_BYTES`, if possible of whole widest copies, so that each stays aligned as the row is.
-    """
+    """The elements of the equal pieces that a row is cut into: the whole row, or the longest ones of at most
+    `MOST_BYTES`, if possible of whole widest copies, so that each stays aligned as the row is."""
     if columns * size <= MOST_BYTES:
         return columns
     lengths = [n for n in range(1, MOST_BYTES // size + 1) if columns % n == 0]

@@ -428,10 +428,8 @@ def _unroll(loop: Operation) -> None:
 
 
 def take_indices_out(loop: Operation) -> None:
-    """Load the integers before a loop that each of its iterations loads from the same address.
-
-    Nobody may write them meanwhile: nothing in the function may write that memory, or order what other
-    functions write."""
+    """Load the integers before a loop that each of its iterations loads from the same address. Nobody may write
+    them meanwhile: nothing in the function may write that memory, or order what other functions write."""
     found = _same_in_all_iterations(loop)
     if not any(map(accesses, found)) or not _nobody_writes(loop, filter(accesses, found)):
         return

@@ -2,11 +2,10 @@
 
     iterator in memory, branches --promote--> block arguments --read, count, write--> scf.for
 
-Front ends keep loop variables and iterators in small private arrays; MLIR's `sroa` and `mem2reg`
-make values of them first. Each loop is read whole before anything of it is written: one that
-branches in a way that `scf` has no form for, or whose iterations nobody counts, stays with a remark
-that says why, and so do the loops around it; those inside it are tried by themselves. A function
-without a raised loop stays as it was.
+Front ends keep loop variables and iterators in small private arrays; MLIR's `sroa` and `mem2reg` make values of
+them first. Each loop is read whole before anything of it is written: one that branches in a way that `scf` has no
+form for, or whose iterations nobody counts, stays with a remark that says why, and so do the loops around it; those
+inside it are tried by themselves. A function without a raised loop stays as it was.
 
 Writes a loop that was read from blocks as `scf.for`, with `scf.if` inside.
 

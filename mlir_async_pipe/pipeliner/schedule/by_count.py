@@ -6,11 +6,10 @@
     copies whose addresses are loaded (`chain_stages`)             later stages
     everything else                                                stage S - 1
 
-with one wait and one barrier at the top of the iteration. A loop without such copies takes its
-loads from global memory ahead instead, into registers (global -> register -> whatever the loop
-makes of it: values travel S - 1 iterations, or S - 2 and then through a buffer, `early_stores`),
-and one without these its loads of fragments from workgroup memory. `async_pipe.stage_through` asks
-for one of the forms.
+with one wait and one barrier at the top of the iteration. A loop without such copies takes its loads from global
+memory ahead instead, into registers (global -> register -> whatever the loop makes of it: values travel S - 1
+iterations, or S - 2 and then through a buffer, `early_stores`), and one without these its loads of fragments from
+workgroup memory. `async_pipe.stage_through` asks for one of the forms.
 
 Where loads run ahead into registers, the stores of what they loaded run an iteration ahead too.
 
@@ -192,11 +191,9 @@ def decide_by_count(
     around: Surroundings,
     limits: Limits,
 ) -> Decision | None:
-    """The schedule of a loop that carries `num_stages`; None leaves it as it is.
-
-    Raises InputError: num-stages-too-small, conflicting-annotations, no-copies, no-consumers; of
-    tensor copies what `decide_transactions` raises.
-    """
+    """The schedule of a loop that carries `num_stages`; None leaves it as it is. Raises InputError:
+    num-stages-too-small, conflicting-annotations, no-copies, no-consumers; of tensor copies what
+    `decide_transactions` raises."""
     names.check_num_stages(stages, body.loop)
     if found.order is not None or found.async_stages is not None:
         why = f"'{names.NUM_STAGES}' makes its own order and async stages"
@@ -400,17 +397,14 @@ def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
 #
 #     expect, copy, wait, use            {num_stages = S}        copies: stage 0, all else: S - 1
 #
-# S slots hold what S - 1 iterations copy ahead in either order. Where the products of p iterations
-# stay in flight, the copies come last: the barrier before them follows the wait that leaves p, and
-# d + p slots do. Without such products that would copy when all is computed, so they come first,
-# and d + p + 1 slots do (docs/phases.md).
+# S slots hold what S - 1 iterations copy ahead in either order. Where the products of p iterations stay in flight,
+# the copies come last: the barrier before them follows the wait that leaves p, and d + p slots do. Without such
+# products that would copy when all is computed, so they come first, and d + p + 1 slots do (docs/phases.md).
 
 
 def decide_transactions(body: Body, stages: int, found: LoopAnnotations) -> Decision:
-    """Copies in stage 0, everything else in the last one.
-
-    Raises PipelineError (what `transactions_of` raises), InputError (no-consumers,
-    products-in-use)."""
+    """Copies in stage 0, everything else in the last one. Raises PipelineError (what `transactions_of` raises),
+    InputError (no-consumers, products-in-use)."""
     copies = {copy for transaction in transactions_of(body.loop) for copy in transaction.copies}
     last = found.issue == "last" or (
         found.issue == "auto" and in_flight(products_of(body.loop), found.in_flight, body.loop) > 0

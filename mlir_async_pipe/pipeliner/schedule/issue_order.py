@@ -232,9 +232,8 @@ def _spread(body: Body, rest: list[int], pieces: list[list[int]]) -> list[int]:
 
 
 def _pieces(body: Body, first: set[int], pairs: Pairs) -> list[list[int]]:
-    """What runs ahead, in parts that no value leaves; one part where a copy is made of two ops, or
-    where the input commits no group, since such copies are committed together only if nothing
-    stands between them."""
+    """What runs ahead, in parts that no value leaves; one part where a copy is made of two ops, or where the input
+    commits no group, since such copies are committed together only if nothing stands between them."""
     if pairs or not any(row_of(op).commits == "group" for op in body.ops):
         return [sorted(first)]
     by_op, ahead = {s.op: s.number for s in body.statements}, sorted(first)
@@ -251,9 +250,8 @@ def _multiplies(statement: Statement) -> bool:
 
 
 def default_issue(body: Body, stages: int, copies: set[int], options: IssueOptions) -> Issue:
-    """What the cost model says: "spread" where that makes no step longer.
-
-    `body` has its products as statements, `copies` are the numbers of its copies."""
+    """What the cost model says: "spread" where that makes no step longer. `body` has its products as statements,
+    `copies` are the numbers of its copies."""
     if stages < 3 or not any(map(_multiplies, body.statements)):
         return "first"
     # The tables are needed by few loops, and importing them by none.
@@ -300,9 +298,8 @@ class FragmentsAhead(NamedTuple):
 def fragments_ahead(
     body: Body, copies: set[int], stages: int, found: LoopAnnotations, target: Target | None
 ) -> FragmentsAhead | str:
-    """The order that loads fragments a step ahead, or why they are loaded where they are used.
-
-    `copies` are the statements that copy and what they need, `found` what the loop says."""
+    """The order that loads fragments a step ahead, or why they are loaded where they are used. `copies` are the
+    statements that copy and what they need, `found` what the loop says."""
     if found.fragments == "in-place":
         return "the loop asks for it"
     trips = static_trip_count(body.loop)

@@ -6,9 +6,8 @@
       memref.load …                                    memref.load … {stage = 1, order = 2}
     } {stage = [0, 0, 1], async_stages = [0]}        } {wait_at = "consumer"}
 
-The arrays count statements, which clean-ups may change; attributes on the ops survive them.
-`num_stages` stands for the schedule that `by_count` makes; `latency` on the ops lets the package
-`modulo` find one.
+The arrays count statements, which clean-ups may change; attributes on the ops survive them. `num_stages` stands for
+the schedule that `by_count` makes; `latency` on the ops lets the package `modulo` find one.
 """
 
 from __future__ import annotations
@@ -66,10 +65,8 @@ class ScheduleOptions:
 def decide(
     loop: Operation, options: ScheduleOptions, session: Session, around: Surroundings
 ) -> Decision | None:
-    """The schedule that the annotations of a loop ask for; None leaves the loop as it is.
-
-    Raises InputError with the code of what is wrong.
-    """
+    """The schedule that the annotations of a loop ask for; None leaves the loop as it is. Raises InputError with
+    the code of what is wrong."""
     found = read_loop(loop)
     body = read_body(loop)
     if found.in_flight is not None and not has_transactions(loop):

@@ -3,9 +3,8 @@
     scf.for … { load A; store tile; … }    -->    unchanged, and a remark: copies 2 iterations
                                                   ahead, 3 versions of 4096 bytes
 
-Each loop is tried on a copy of the module, with nothing else annotated: schedule and expand, no
-counts, no check. That costs as many copies as there are loops, so that this is a question to ask,
-not a pass for every compilation.
+Each loop is tried on a copy of the module, with nothing else annotated: schedule and expand, no counts, no check.
+That costs as many copies as there are loops, so that this is a question to ask, not a pass for every compilation.
 
 Loops other than `scf.for` are not tried. It says why for each: the iterations of an `scf.while` are
 not counted; a loop between blocks can be raised first, or the reason why not.

@@ -173,9 +173,8 @@ class Carrier(ABC):
             self.bind(values[number], companion)
 
     def _follow(self, op: Operation, row: RegionRow, variables: Variables) -> Variables:
-        """Carry through an op along its edges. What leaves one place is the same on all edges from
-        it, so places that the same sources lead to, a loop's body and its results, take the same.
-        """
+        """Carry through an op along its edges. What leaves one place is the same on all edges from it, so places
+        that the same sources lead to, a loop's body and its results, take the same."""
         changed = any(map(self.skeleton.changes, op.regions))
         count, old = len(op.regions), len(op.results)
         # The regions of a branch see what stands before it.
@@ -254,10 +253,8 @@ def _made_again(op: Operation, operands: Sequence[Value], results: Sequence[Any]
 
 
 class Skeleton:
-    """`events` are the ops that matter, and the ops with regions around them, of each block.
-
-    An op that `changes` something makes every region around it one that does.
-    """
+    """`events` are the ops that matter, and the ops with regions around them, of each block. An op that `changes`
+    something makes every region around it one that does."""
 
     def __init__(
         self,

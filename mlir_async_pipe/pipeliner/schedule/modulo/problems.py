@@ -90,10 +90,8 @@ LARGEST_ORDERED = 24
 def schedule_by_latency(
     body: Body, options: SearchOptions, session: Session, around: Surroundings
 ) -> Decision | None:
-    """The best schedule of a loop; None (with a warning) if nothing can overlap.
-
-    Raises InputError for latencies that make no sense, PipelineError if no schedule is legal.
-    """
+    """The best schedule of a loop; None (with a warning) if nothing can overlap. Raises InputError for latencies
+    that make no sense, PipelineError if no schedule is legal."""
     check_latencies(body)
     return ByLatency(body, options, session, around).run()
 
@@ -401,10 +399,8 @@ RESERVE = 16
 def schedule_by_units(
     body: Body, options: SearchOptions, session: Session, around: Surroundings
 ) -> Decision | None:
-    """The best schedule of a loop over the units of its chip; None, with a warning, if nothing can overlap.
-
-    Raises PipelineError (regions-in-schedule, register-limit, dependence-violated, or what the planner refuses).
-    """
+    """The best schedule of a loop over the units of its chip; None, with a warning, if nothing can overlap. Raises
+    PipelineError (regions-in-schedule, register-limit, dependence-violated, or what the planner refuses)."""
     check_regions(s.op for s in body.statements if s.part or is_open(s.op))
     chip = options.limits.chip
     carried = registers_of((value.type for value in body.loop.results), ())
@@ -577,11 +573,10 @@ class ByUnits(Scheduling):
         )
 
     def _moments(self) -> list[tuple[int, int]]:
-        """For each node, in cycles from the begin of its task: when it begins at the earliest, after
-        those before it on its unit, and when its value may be used, after what it needs in the task.
-
-        So tasks overlap that are chains side by side: 32 sums of products, 8 cycles apart, are used
-        by 32 more from cycle 25 on, not from 32 * 8 + 17 on."""
+        """For each node, in cycles from the begin of its task: when it begins at the earliest, after those before
+        it on its unit, and when its value may be used, after what it needs in the task. So tasks overlap that are
+        chains side by side: 32 sums of products, 8 cycles apart, are used by 32 more from cycle 25 on, not from 32
+        * 8 + 17 on."""
         found: list[tuple[int, int]] = []
         free: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         ready: dict[Operation, float] = {}

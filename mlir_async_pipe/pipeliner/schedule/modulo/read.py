@@ -7,9 +7,8 @@ also over iterations, and through memory; what is privatised has none between it
 
 What the units of a loop cost under a cost model: cycles of the thread, cycles of queues.
 
-Trip counts of inner loops multiply what is inside; a loop whose count is not known counts once,
-and of a branch the dearer side counts. Cycles that stand on an op come before the model's
-(`machine.costs`).
+Trip counts of inner loops multiply what is inside; a loop whose count is not known counts once, and of a branch the
+dearer side counts. Cycles that stand on an op come before the model's (`machine.costs`).
 """
 
 from __future__ import annotations
@@ -58,13 +57,10 @@ from mlir_async_pipe.vocabulary.control_flow import REGION_ROWS, SCOPE
 
 @dataclass(frozen=True)
 class ScheduledNode:
-    """What is scheduled as one piece: a statement, or the statements of one asynchronous copy.
-
-    `held` are the cycles for which it holds the thread, with the pure ops that go with it;
-    `occupancy` those for which it holds `queue`, and `latency` those from then until it has
-    arrived (both 0 if it is synchronous, and `queue` is ""). `group` is its commit group in the
-    input, -1 if it is in none.
-    """
+    """What is scheduled as one piece: a statement, or the statements of one asynchronous copy. `held` are the
+    cycles for which it holds the thread, with the pure ops that go with it; `occupancy` those for which it holds
+    `queue`, and `latency` those from then until it has arrived (both 0 if it is synchronous, and `queue` is "").
+    `group` is its commit group in the input, -1 if it is in none."""
 
     statements: tuple[int, ...]
     held: float
@@ -217,11 +213,8 @@ def _with_regions(
 
 @dataclass(frozen=True)
 class Reading:
-    """The numbers of a loop, and what its nodes are.
-
-    `asynchronous` are the ops of the statements that complete later; `node_of` gives the node of
-    each statement's op.
-    """
+    """The numbers of a loop, and what its nodes are. `asynchronous` are the ops of the statements that complete
+    later; `node_of` gives the node of each statement's op."""
 
     loop: LoopNumbers
     body: Body

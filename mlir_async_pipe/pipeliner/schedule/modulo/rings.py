@@ -133,9 +133,8 @@ class Candidate:
 def schedule_ring(
     body: Body, options: SearchOptions, session: Session, around: Surroundings
 ) -> Decision:
-    """The best partition and number of slots of a loop of tensor copies.
-
-    Raises PipelineError (transaction-stages, regions-in-schedule, or what the planner refuses)."""
+    """The best partition and number of slots of a loop of tensor copies. Raises PipelineError (transaction-stages,
+    regions-in-schedule, or what the planner refuses)."""
     loop = body.loop
     found = names.read_loop(loop)
     _check(body, options.model)

@@ -45,13 +45,10 @@ from mlir_async_pipe.session.report import Session
 
 @dataclass(frozen=True)
 class ScheduleRecord:
-    """One loop that was scheduled, in the report.
-
-    `interval` are the cycles between two iterations in the steady state, `lower_bound` those
-    that no schedule can go below, `bound_by` what sets the interval. `shared_bytes` are those
-    of all versions in workgroup memory. `proven`: no schedule has a smaller interval. `roles` are those
-    of a loop of tensor copies, `partitions` what each way of parting its warps gives.
-    """
+    """One loop that was scheduled, in the report. `interval` are the cycles between two iterations in the steady
+    state, `lower_bound` those that no schedule can go below, `bound_by` what sets the interval. `shared_bytes` are
+    those of all versions in workgroup memory. `proven`: no schedule has a smaller interval. `roles` are those of a
+    loop of tensor copies, `partitions` what each way of parting its warps gives."""
 
     place: Place
     interval: float
@@ -190,9 +187,7 @@ class Scheduling(ABC):
         return [] if limit is None else [Capacity(WORKGROUP, limit)]
 
     def run(self) -> Decision | None:
-        """The decision; None (with a warning) if nothing can overlap.
-
-        Raises PipelineError if no schedule is legal."""
+        """The decision; None (with a warning) if nothing can overlap. Raises PipelineError if no schedule is legal."""
         found, held_down_by = self._best()
         said = self.explained(found, held_down_by)
         loop, best = self.body.loop, found.kernel

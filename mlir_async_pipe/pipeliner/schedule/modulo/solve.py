@@ -7,21 +7,19 @@ How it is found. A pair of tasks that share a unit has an integer k with
 
     k * II + cycles_i <= t_j - t_i <= (k + 1) * II - cycles_j
 
-so with all k fixed what is left are difference constraints, and longest paths tell whether they can
-be met (branch and bound over disjunctions: Altman and Gao, "Optimal Modulo Scheduling Through
-Enumeration", IJPP 1998; Eichenberger and Davidson, PLDI 1997, for the integer k). The longest paths
-between all tasks are kept closed: a new constraint costs one pass over the matrix. They bound
-every t_j - t_i, which leaves few k, often one. A fixed offset o is such a pair with moment 0:
-k * II + o <= t_j <= k * II + o.
+so with all k fixed what is left are difference constraints, and longest paths tell whether they can be met (branch
+and bound over disjunctions: Altman and Gao, "Optimal Modulo Scheduling Through Enumeration", IJPP 1998;
+Eichenberger and Davidson, PLDI 1997, for the integer k). The longest paths between all tasks are kept closed: a new
+constraint costs one pass over the matrix. They bound every t_j - t_i, which leaves few k, often one. A fixed offset
+o is such a pair with moment 0: k * II + o <= t_j <= k * II + o.
 
 With all k of a unit fixed its tasks follow one another in a circle, a travelling salesman's tour of II
 cycles. The sum of the nearest successors bounds it, and the task with the fewest successors that are near
 enough is branched on first (Y. Caseau and F. Laburthe, "Solving Small TSPs with Constraints", ICLP 1997).
 
-Two facts make the interval cheap to prove. Without a limit of stages or bytes tasks of different
-recurrences can be moved apart by whole intervals, so precedences between them do not matter to the
-interval. And a schedule for II is one for II + 1 with stages and offsets kept; so the smallest
-interval is found by bisection.
+Two facts make the interval cheap to prove. Without a limit of stages or bytes tasks of different recurrences can be
+moved apart by whole intervals, so precedences between them do not matter to the interval. And a schedule for II is
+one for II + 1 with stages and offsets kept; so the smallest interval is found by bisection.
 
     worked example   units {tensor, special}; S: tensor 32, then E: special 40, then P: tensor 32
                      tensor is held for 64 cycles: II >= 64. One iteration after the other takes
@@ -237,9 +235,8 @@ def is_kept(problem: ModuloProblem, begins: Sequence[int], interval: int) -> boo
 
 @dataclass(frozen=True)
 class Bound:
-    """A lower bound of the interval: the unit that is held for so long, or ("") the cycle of
-    precedences through `tasks` over `distance` iterations; `by_stages`: the path through `tasks`,
-    which has to fit into so many stages."""
+    """A lower bound of the interval: the unit that is held for so long, or ("") the cycle of precedences through
+    `tasks` over `distance` iterations; `by_stages`: the path through `tasks`, which has to fit into so many stages."""
 
     cycles: float
     unit: str
@@ -260,10 +257,8 @@ class Bound:
 def positive_cycle(
     count: int, arcs: Sequence[Precedence], interval: float
 ) -> list[Precedence] | None:
-    """A cycle of precedences whose delays exceed `interval` times its distance, None if there is none.
-
-    Bellman and Ford's longest paths, from all nodes at once.
-    """
+    """A cycle of precedences whose delays exceed `interval` times its distance, None if there is none. Bellman and
+    Ford's longest paths, from all nodes at once."""
     weights = [arc.delay - interval * arc.distance for arc in arcs]
     longest = [0.0] * count
     reached: list[int] = [-1] * count
@@ -344,12 +339,9 @@ FREE, NOT_NEXT = -2, -1
 
 @dataclass(frozen=True)
 class ModuloSchedule:
-    """The best schedule that was found, with its certificate.
-
-    `begins` are the t_j, `length` is the last of them. No interval below `least` is possible: it is
-    a bound of `bounds`, or every smaller interval was searched. So for `least_stages`, at this interval,
-    `least_bytes`, in these stages, and `least_length`, with these bytes.
-    """
+    """The best schedule that was found, with its certificate. `begins` are the t_j, `length` is the last of them.
+    No interval below `least` is possible: it is a bound of `bounds`, or every smaller interval was searched. So for
+    `least_stages`, at this interval, `least_bytes`, in these stages, and `least_length`, with these bytes."""
 
     interval: int
     begins: tuple[int, ...]
@@ -436,10 +428,9 @@ class OutOfBudget(Exception):
 
 @dataclass
 class _Smallest:
-    """The smallest number for which there is a schedule, and what none is below.
-
-    `attempt` gives a schedule of a number or less, None if there is none; if there is one for n, there is
-    one for n + 1. The first number asked for is `least`, since bounds are often met."""
+    """The smallest number for which there is a schedule, and what none is below. `attempt` gives a schedule of a
+    number or less, None if there is none; if there is one for n, there is one for n + 1. The first number asked for
+    is `least`, since bounds are often met."""
 
     attempt: Callable[[int, Budget], Begins | None]
     number_of: Callable[[Begins, int], int]
@@ -479,12 +470,10 @@ CONSTRAINTS = 120_000
 def solve(
     problem: ModuloProblem, constraints: int = CONSTRAINTS, shortest: int = 1
 ) -> ModuloSchedule | None:
-    """The best schedule, with its certificate; None if none was found within `largest_stages`.
-
-    `constraints` bound the searches for interval, stages, bytes and length together: an answer within
-    fewer may be less proven, never less legal. No interval below `shortest` is tried. Raises ValueError for a cycle of precedences without
-    distance.
-    """
+    """The best schedule, with its certificate; None if none was found within `largest_stages`. `constraints` bound
+    the searches for interval, stages, bytes and length together: an answer within fewer may be less proven, never
+    less legal. No interval below `shortest` is tried. Raises ValueError for a cycle of precedences without
+    distance."""
     bounds = bounds_of(problem)
     budget = Budget(constraints)
     # One iteration after the other is a schedule.
@@ -587,11 +576,9 @@ def recurrences(problem: ModuloProblem) -> list[int]:
 
 
 class _Placement:
-    """Begins of tasks at one interval: longest paths between all of them, which constraints extend.
-
-    `together`: with all precedences and the limits of stages and bytes; without, each recurrence by
-    itself. The last row is that of moment 0, where the kernel is cut.
-    """
+    """Begins of tasks at one interval: longest paths between all of them, which constraints extend. `together`:
+    with all precedences and the limits of stages and bytes; without, each recurrence by itself. The last row is
+    that of moment 0, where the kernel is cut."""
 
     def __init__(self, problem: ModuloProblem, interval: int, *, together: bool = True) -> None:
         self.problem, self.interval = problem, interval
@@ -696,9 +683,8 @@ class _Placement:
             self.start = found
 
     def run(self, budget: Budget) -> Begins | None:
-        """Begins that keep all but limits of bytes, None if there are none; raises OutOfBudget.
-
-        What is branched on first decides how long a search takes, so two rules take turns."""
+        """Begins that keep all but limits of bytes, None if there are none; raises OutOfBudget. What is branched on
+        first decides how long a search takes, so two rules take turns."""
         if (np.diagonal(self.start) > 0).any():
             return None
         for branches in (2000, 2000, 10000, 10000):
