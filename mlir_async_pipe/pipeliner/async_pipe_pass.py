@@ -80,7 +80,6 @@ class PipelineOptions(ExpandOptions, ScheduleOptions):
 
 
 def members(options: PipelineOptions) -> list[tuple[passes.Pass, Any]]:
-    """The passes that run, in order, each with its options."""
     names = [name for name in MEMBERS if options.check != "none" or name not in PROVING]
     return [
         (passes.find(name), passes.options_for(name, options, SETTINGS.get(name))) for name in names

@@ -125,7 +125,6 @@ class _QueueUse:
         return is_reached(most, item)
 
     def record(self, item: Item, paths: Paths) -> WaitRecord:
-        """The count of one wait that paths reach."""
         least, steps = self.heads.after(item), paths.to(item)
         if least < 0:
             return _record(item, least, "consumer-ahead", steps)
@@ -255,7 +254,6 @@ class YoungerGroups(Semiring[Worth]):
         return ENDLESS if held < -self.most else min(held, self.most)
 
     def join(self, first: Worth, second: Worth) -> Worth:
-        """The least of both, for each number that is held."""
         return Worth(least([first.passing, second.passing]), least([first.younger, second.younger]))
 
 
@@ -282,7 +280,6 @@ def balance(conditions: Conditions, items: Iterable[Item], weight: Weight) -> Ba
 
 
 def is_reached(found: Balance, item: Item) -> bool:
-    """Whether some path comes to an item."""
     return found.before.get(item, FOREVER) < FOREVER
 
 
@@ -296,17 +293,14 @@ class LeastSum(Semiring[int]):
     outside: int = 0
 
     def then(self, first: int, later: int) -> int:
-        """The sum, as far as it is bounded."""
         if first >= FOREVER or later >= FOREVER:
             return FOREVER
         return max(UNBOUNDED, first + later)
 
     def join(self, first: int, second: int) -> int:
-        """The path that adds less."""
         return min(first, second)
 
     def power(self, body: int, times: int) -> int:
-        """The same sum again and again."""
         return 0 if times == 0 else max(UNBOUNDED, min(FOREVER, body * times))
 
     def star(self, body: int, most: int | None = None) -> int:

@@ -243,7 +243,6 @@ class Scopes:
         return list(product((False, True), repeat=len(free))) if free else ((),)
 
     def assumption(self, frame: Frame, key: Key) -> Assumption:
-        """The assumption behind a key of a frame."""
         return dict(zip(self.free[frame], key, strict=True)) if key else {}
 
     def key(self, frame: Frame, assumption: Assumption) -> Key:

@@ -219,7 +219,6 @@ class _Plan:
         return Skeleton(self.root.op, matters, self._counts)
 
     def event(self, op: Operation) -> CounterEvent:
-        """What an op is to the counters."""
         if op in self.cases:
             queue = self.analysis.graph.queue(op)
             assert queue is not None
@@ -279,7 +278,6 @@ class GroupNumbers(Carrier):
         self.run([self._zero] * len(self.foreign))
 
     def over(self, op: Operation, variables: Variables) -> Variables:
-        """Count, number tokens, and replace waits."""
         event = self._events[op.block].pop(0)
         if event.cases is not None and event.queue is not None:
             self._switch(op, event.cases, event.queue, variables)
@@ -332,7 +330,6 @@ class GroupNumbers(Carrier):
     # -- where values meet ----------------------------------------------------------------
 
     def accompanied(self, values: Any) -> list[int]:
-        """The tokens whose numbers travel."""
         return [place for place, value in enumerate(values) if value in self.tracked]
 
     def companion(self, value: Value, variables: Variables) -> Value:
@@ -448,7 +445,6 @@ class PossibleAges(Semiring[Ageing]):
         return Ageing(self._all_older(first.groups, later.groups), rows)
 
     def join(self, first: Ageing, second: Ageing) -> Ageing:
-        """What either path allows."""
         if self.never in (first, second):
             return second if first == self.never else first
         rows: dict[int, Row] = {}

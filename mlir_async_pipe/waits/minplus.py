@@ -45,7 +45,6 @@ CROSSING = -(1 << 58)
 
 
 def shifted(row: Row, cost: int) -> Row:
-    """The row after `cost` more groups."""
     return {source: reached + cost for source, reached in row.items()} if cost else row
 
 
@@ -136,6 +135,5 @@ def product(first: Columns, later: Columns) -> Columns:
 
 
 def once(columns: Columns, state: State) -> State:
-    """The state after one iteration."""
     found = {target: resolved(column, state) for target, column in columns.items()}
     return {target: cost for target, cost in found.items() if cost is not None}

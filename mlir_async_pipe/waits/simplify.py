@@ -495,7 +495,6 @@ class KeptGroups(Semiring[Kept]):
         return Kept(tuple(last), every)
 
     def join(self, first: Kept, second: Kept) -> Kept:
-        """The path that keeps more."""
         every = first.all | second.all
         for number in first.all.keys() & second.all.keys():
             every[number] = max(first.all[number], second.all[number])
@@ -546,7 +545,6 @@ class InFlight(Semiring[Transfer]):
     outside: Transfer = FOREIGN
 
     def then(self, first: Transfer, later: Transfer) -> Transfer:
-        """The functions one after the other."""
         if NEVER in (first, later):
             return NEVER
         return Transfer(
@@ -556,7 +554,6 @@ class InFlight(Semiring[Transfer]):
         )
 
     def join(self, first: Transfer, second: Transfer) -> Transfer:
-        """The larger parameters bound both."""
         return Transfer(*map(max, first, second))
 
     def star(self, body: Transfer, most: int | None = None) -> Transfer:
@@ -581,7 +578,6 @@ KERNEL_OP = "gpu.launch"
 
 
 def starts_thread(op: Any) -> bool:
-    """Whether an op is the start of a GPU thread."""
     return op.name == KERNEL_OP or is_kernel(op)
 
 

@@ -111,7 +111,6 @@ class BlockPassage:
         return shifted(row, self.line.between(since, number))
 
     def end(self, value: int) -> Row:
-        """The row of a value at the end of the block."""
         return {} if self.cost >= FOREVER else self.at(value, len(self.line.events))
 
 
@@ -706,7 +705,6 @@ class BlockGraph:
         return found
 
     def _moves(self, node: Node, edge: Edge, block: BlockPassage) -> list[Move]:
-        """All that moves along an edge."""
         summaries, target, op = self.summaries, edge.target, self.frame.item.op
         through = summaries.said(0, f"through block {node.number}", op)
         moves: list[Move] = [(FRESH, FRESH_ROW)]
@@ -749,7 +747,6 @@ class BlockGraph:
         return [(node, chosen) for chosen in itertools.product(*options)]
 
     def under(self, place: Place) -> Assumption:
-        """What is assumed at a place."""
         if not self._local:
             return self.assumption
         return {**self.assumption, **dict(zip(self._local, place[1], strict=True))}

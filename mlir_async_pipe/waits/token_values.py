@@ -140,7 +140,6 @@ class TokenValues:
         return self._handles[number]
 
     def number_of(self, value: Any) -> int:
-        """The number of an SSA value that some wait can see."""
         return self._ids[value]
 
     # -- one value ---------------------------------------------------------------------
@@ -228,7 +227,6 @@ class TokenValues:
                 edge.values[place] = self.use(operands[given.start + place], source)
 
     def edges_into(self, node: Node) -> list[tuple[Node, Edge]]:
-        """The edges that come to a block, with the blocks that they come from."""
         into = self._predecessors.get(node.frame)
         if into is None:
             into = self._predecessors[node.frame] = {}

@@ -105,7 +105,6 @@ def _attach(
     target: Target | None,
     session: Session,
 ) -> None:
-    """Attach tokens to the waits of one queue in one function."""
     copies = None if target is None else target.chip.copy_queue
     bare = [op for op in waits if token_form(op, copies) is None]
     for op in bare:
@@ -318,7 +317,6 @@ class History(Semiring[Known]):
         )
 
     def join(self, first: Known, second: Known) -> Known:
-        """What both paths know."""
         return Known(min(first.more, second.more), min(first.most, second.most))
 
     def star(self, body: Known, most: int | None = None) -> Known:

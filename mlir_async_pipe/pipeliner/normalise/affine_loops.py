@@ -206,7 +206,6 @@ WIDEST_COPY = 16
 
 
 def write_tile_copies(loop: Operation) -> None:
-    """Rewrite the copies of tiles in the body of a loop."""
     for op in walk_named(loop, COPIES.__contains__):
         if len(op.operands) != 2 or len(op.results) or not _alike(*op.operands):
             continue

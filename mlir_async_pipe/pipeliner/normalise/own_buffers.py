@@ -294,7 +294,6 @@ def _sources(value: Value) -> list[Value]:
 
 
 def _memref_of(value: Value) -> Value | None:
-    """The memref whose address a value is."""
     op = defining_op(value)
     if op is None or op.name not in (*ADDRESS_OPS, *CAST_OPS) or len(op.results) != 1:
         return None

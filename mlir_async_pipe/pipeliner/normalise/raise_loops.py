@@ -229,7 +229,6 @@ def _read(graph: BranchGraph, start: BlockEdge, stop: Block, seen: set[Block]) -
 
 
 def refusal(why: str, at: Operation, *, code: str) -> PipelineError:
-    """Why a loop stays as it is."""
     return PipelineError(f"the loop stays as branches: {why}", code=code, at=at)
 
 
@@ -343,7 +342,6 @@ class RaisedLoop:
 
 @register("async-pipe-raise-loops", "make scf.for of loops between blocks", NoOptions)
 def run(module: Any, options: NoOptions, session: Session) -> None:
-    """Raise the loops of every function that has some."""
     root = module.operation
     if not any(_has_loops(function) for function in functions(root)):
         return

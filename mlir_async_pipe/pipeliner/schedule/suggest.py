@@ -68,7 +68,6 @@ class Suggestion:
 
 @register("async-pipe-suggest", "say which loops could be pipelined, and how", SuggestOptions)
 def run(module: Any, options: SuggestOptions, session: Session) -> None:
-    """Try every loop that could be pipelined, and tell what came of it."""
     written = _with_affine_loops_written(module.operation, options.num_stages)
     loops = find_loops(written, annotated=False)
     for number, loop in enumerate(loops):

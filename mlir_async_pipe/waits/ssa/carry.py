@@ -225,7 +225,6 @@ def can_carry(function: Operation) -> bool:
 
 
 def _unreached(blocks: list[Block]) -> list[Block]:
-    """The blocks of a region that control never comes to."""
     found = reached(blocks[:1], successors)
     return [block for block in blocks if block not in found]
 
@@ -281,7 +280,6 @@ class Skeleton:
             op = op.parent.operation
 
     def of(self, block: Block) -> list[Operation]:
-        """The events of a block, in order."""
         return self.events.get(block, [])
 
     def changes(self, region: object) -> bool:

@@ -142,8 +142,6 @@ def _stores(op: Operation) -> bool:
 
 
 class _Cursors(Carrier):
-    """Carries what all cells hold."""
-
     def __init__(self, skeleton: Skeleton, memory: list[Value], kind: Any) -> None:
         super().__init__(skeleton, kind)
         self._memory = memory

@@ -379,7 +379,6 @@ def _carried(body: Body, node_of: dict[Operation, int]) -> list[tuple[int, int, 
 
 
 def _buffers(analysis: Analysis, node_of: dict[Operation, int]) -> tuple[LiveRange, ...]:
-    """The buffers whose iterations may have versions."""
     found = []
     for key, own in by_root(analysis.regions).items():
         regions, root = tuple(own), own[0].root

@@ -182,7 +182,6 @@ class Scheduling(ABC):
 
     @cached_property
     def capacities(self) -> list[Capacity]:
-        """What a schedule may take."""
         limit = self.options.limits.workgroup_bytes
         return [] if limit is None else [Capacity(WORKGROUP, limit)]
 

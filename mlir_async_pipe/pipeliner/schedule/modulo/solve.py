@@ -139,7 +139,6 @@ class ModuloProblem:
         return 0 if self.in_order in self.interleaved else self.tasks[task].cycles(self.in_order)
 
     def length(self, begins: Sequence[int]) -> int:
-        """The last begin."""
         return max(t for t, task in zip(begins, self.tasks, strict=True) if self.is_placed(task))
 
     def is_placed(self, task: Task) -> bool:
