@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Literal
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -125,8 +126,9 @@ class UnitCosts:
     def __init__(self, model: CostModel, target: Target | None) -> None:
         self._model = model
         self._target = target
-        self._held: dict[Operation, float] = {}
-        self._copies: dict[tuple[Operation, ...], tuple[CopyCost, ...]] = {}
+        # Cycles for which a synchronous top-level op holds the thread.
+        self.held_by = cache(partial(_cycles_held, model=model))
+        self.copies_of = cache(self._copies_of)
 
     def queue(self, name: str) -> str:
         """The name of the FIFO of a group: the chip's where a target is given."""
@@ -137,21 +139,11 @@ class UnitCosts:
         """Cycles for which a unit holds the thread, issuing copies not included."""
         return 0 if unit.asynchronous else sum(self.held_by(op) for op in unit.ops)
 
-    def held_by(self, op: Operation) -> float:
-        """Cycles for which a synchronous top-level op holds the thread."""
-        if op not in self._held:
-            self._held[op] = _cycles_held(op, self._model)
-        return self._held[op]
-
     def copies(self, unit: Unit) -> tuple[CopyCost, ...]:
         """The copies that a unit issues, () if it is synchronous."""
-        if not unit.asynchronous:
-            return ()
-        if unit.ops not in self._copies:
-            self._copies[unit.ops] = self.copies_of(unit.ops, f"queue {unit.stage}")
-        return self._copies[unit.ops]
+        return self.copies_of(unit.ops, f"queue {unit.stage}") if unit.asynchronous else ()
 
-    def copies_of(self, ops: tuple[Operation, ...], queue: str) -> tuple[CopyCost, ...]:
+    def _copies_of(self, ops: tuple[Operation, ...], queue: str) -> tuple[CopyCost, ...]:
         """The copies of an asynchronous statement, or of several that become one scope on the abstract queue `queue`."""
         inside = [each for op in ops if physical_copy(op) is not None for each in walk(op)]
         issued = [op for op in inside if not len(op.regions) and row_of(op).asynchronous(op)]
