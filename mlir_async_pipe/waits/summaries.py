@@ -29,6 +29,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -624,7 +625,6 @@ class BlockGraph:
         self.place_of: list[Place] = []
         self._steps: list[list[Following] | None] = []
         self._expanded: set[Place] = set()
-        self._exits: list[Place] = []
         self._always = always
         self._live = summaries.events.values.live_in(frame)
         self._local = summaries.scopes.local.get(frame, ())
@@ -632,17 +632,14 @@ class BlockGraph:
     def search(self, start: dict[int, int]) -> dict[int, int]:
         """The least cost of each state that values with the costs `start` at the entry reach."""
         cost_of: dict[int, int] = {}
-        waiting: dict[int, list[int]] = {}
-        costs: list[int] = []
+        waiting: dict[int, list[int]] = defaultdict(list)
         for place in self._entered(self.frame.entry, (False,) * len(self._local)):
+            states = self.states.setdefault(place, {})
             for value, cost in start.items():
-                state = self.state(place, value)
+                state = self._state(place, states, value)
                 cost_of[state] = cost
-                if cost in waiting:
-                    waiting[cost].append(state)
-                else:
-                    waiting[cost] = [state]
-                    heapq.heappush(costs, cost)
+                waiting[cost].append(state)
+        costs = sorted(waiting)
         steps = self._steps
         while costs:
             cost = heapq.heappop(costs)
@@ -658,32 +655,20 @@ class BlockGraph:
                     reached = here + more
                     if reached < cost_of.get(target, FOREVER):
                         cost_of[target] = reached
-                        if reached in waiting:
-                            waiting[reached].append(target)
-                        else:
-                            waiting[reached] = [target]
+                        if reached not in waiting:
                             heapq.heappush(costs, reached)
+                        waiting[reached].append(target)
             del waiting[cost]
+        self._exits = [place for place in self.states if place[0].exits]
         return cost_of
 
-    def state(self, place: Place, value: int) -> int:
-        """The number of a state, made if it is new."""
-        states = self._states_at(place)
+    def _state(self, place: Place, states: dict[int, int], value: int) -> int:
+        """The number of a state among those of a place, made if it is new."""
         state = states.get(value)
-        return self._new_state(place, states, value) if state is None else state
-
-    def _states_at(self, place: Place) -> dict[int, int]:
-        states = self.states.get(place)
-        if states is None:
-            states = self.states[place] = {}
-            if place[0].exits:
-                self._exits.append(place)
-        return states
-
-    def _new_state(self, place: Place, states: dict[int, int], value: int) -> int:
-        state = states[value] = len(self.place_of)
-        self.place_of.append(place)
-        self._steps.append(None)
+        if state is None:
+            state = states[value] = len(self.place_of)
+            self.place_of.append(place)
+            self._steps.append(None)
         return state
 
     def _expand(self, state: int) -> list[Following]:
@@ -712,23 +697,20 @@ class BlockGraph:
             moves.append((value, shifted(block.end(value), through)))
         for number, argument in target.arguments.items():
             passed = edge.values.get(number)
-            row = {FRESH: summaries.foreign} if passed is None else block.end(passed)
-            if passed is None and summaries.witnesses:
+            if passed is None:
                 row = {FRESH: summaries.from_elsewhere("the token is an argument of a block", op)}
+            else:
+                row = block.end(passed)
             moves.append((argument, shifted(row, through)))
         return moves
 
     def _add_steps(self, place: Place, target: Place, moves: list[Move]) -> None:
-        states, there = self.states[place], self._states_at(target)
+        states, there = self.states[place], self.states.setdefault(target, {})
         steps = self._steps
         for moved, row in moves:
-            after = there.get(moved)
-            if after is None:
-                after = self._new_state(target, there, moved)
+            after = self._state(target, there, moved)
             for source, cost in row.items():
-                before = states.get(source)
-                if before is None:
-                    before = self._new_state(place, states, source)
+                before = self._state(place, states, source)
                 known = steps[before]
                 if known is None:
                     steps[before] = [(after, cost)]
