@@ -423,25 +423,16 @@ class Summaries:
         }
         columns = power(plain, iterations)
         what = f"{iterations} more iterations of '{{}}'"
+        made = self.origin(0, "the awaited group is committed in one of them", item.op)
         found: dict[int, State] = {}
         for outside, state in states.items():
             after = found[outside] = {FRESH: 0} if FRESH in state else {}
-            order = {source: number for number, source in enumerate(state)}
             for slot, column in columns.items():
-                reached = [
-                    (int(state[source]) + cost, order[source], source)
-                    for source, cost in column.items()
-                    if source in order
-                ]
-                if slot == FRESH or not reached:
-                    continue
-                _, _, source = min(reached)
-                if source == FRESH:
-                    made = "the awaited group is committed in one of them"
-                    after[slot] = self.origin(0, made, item.op)
-                    after[slot] += self.said(column[FRESH], what, item.op)
-                else:
-                    after[slot] = state[source] + self.said(column[source], what, item.op)
+                costs = {s: int(cost) + column[s] for s, cost in state.items() if s in column}
+                if slot != FRESH and costs:
+                    source = min(costs, key=costs.__getitem__)
+                    before = made if source == FRESH else state[source]
+                    after[slot] = before + self.said(column[source], what, item.op)
         return found
 
     def _through_while(self, item: Item, block: BlockPassage) -> Passage:

@@ -342,16 +342,11 @@ class History(Semiring[Known]):
 #     wait for all but 0 groups              -->     wait for all but 1 groups
 #     use row i                                      use row i
 #
-# Such a wait says how many groups it leaves, not which one it is for, so there is nothing to
-# derive: what it is for shows in the accesses after it. The checker is asked: a count is raised by
-# one as long as it still proves every access of the module; what it says of one more is the witness
-# that the count is exact. Waits after which nothing depends on any count stay as they are.
-#
-# What a wait retires may also be what a flag tells other threads: where one is released, the waits
-# stay as they are.
-#
-# That goes for groups of asynchronous readers too: products of warpgroups, which may also wait by
-# themselves (`waitGroup`), and bulk stores, whose tiles may be written anew.
+# Such a wait does not say which group it is for, so the checker is asked: a count is raised by one as long as every
+# access of the module is proven; what it says of one more is the witness that the count is exact. Waits after which
+# nothing depends on any count stay, and so do all where a flag is released, which may tell other threads what was
+# retired. Groups of asynchronous readers count too: products of warpgroups, which may wait by themselves
+# (`waitGroup`), and bulk stores, whose tiles may be written anew.
 
 
 # Groups more than given that are tried; a wait that may leave as many is not needed at all.

@@ -10,12 +10,6 @@ thread is a unit that runs all tasks in order, and a copy is one that holds it f
     waits before their consumers    t_consumer >= t_copy + its cycles
     waits at the top of a step      the order is fixed: barrier, copies and what they need, the others;
                                     that keeps one barrier enough. Only stages are left to find
-
-It says so in a record for the report, and a remark:
-
-    gemm.mlir:35:16: remark: 300 cycles between iterations, bound by the thread, in 3 stages
-        [latency-schedule]
-    gemm.mlir:41:17: note: statement 0 'nvgpu.device_async_copy' in stage 0, order 0, async, 500 cycles
 """
 
 from __future__ import annotations
