@@ -428,11 +428,11 @@ class OutOfBudget(Exception):
 @dataclass
 class _Smallest:
     """The smallest number for which there is a schedule, and what none is below. `attempt` gives a schedule of a
-    number or less, None if there is none; if there is one for n, there is one for n + 1. The first number asked for
-    is `least`, since bounds are often met."""
+    number, or less if there is a `number_of` it; None if there is none. If there is one for n, there is one for
+    n + 1. The first number asked for is `least`, since bounds are often met."""
 
     attempt: Callable[[int, Budget], Begins | None]
-    number_of: Callable[[Begins, int], int]
+    number_of: Callable[[Begins], int] | None
     budget: Budget
     most: int
     least: int
@@ -441,7 +441,8 @@ class _Smallest:
 
     def improve(self, begins: Begins) -> Begins:
         """The same with the smallest number, from a schedule that there is."""
-        self.begins, self.number = begins, self.number_of(begins, 0)
+        assert self.number_of is not None
+        self.begins, self.number = begins, self.number_of(begins)
         self.run(self.number)
         return self.begins
 
@@ -451,7 +452,8 @@ class _Smallest:
         while low <= largest and (self.begins is None or low < self.number):
             found, proven = self.budget.tried(self.most, partial(self.attempt, asked))
             if found is not None:
-                self.begins, self.number = found, self.number_of(found, asked)
+                self.begins = found
+                self.number = asked if self.number_of is None else self.number_of(found)
                 asked = (low + self.number) // 2
                 continue
             low = asked + 1
@@ -478,14 +480,9 @@ def solve(
     # One iteration after the other is a schedule.
     serial = sum(max((c for _, c in task.uses), default=0) for task in problem.tasks)
     serial += sum(max(0, p.delay) for p in problem.precedences)
-    interval = _Smallest(
-        partial(_begins_at, problem),
-        lambda _, asked: asked,
-        budget,
-        constraints // 3,
-        max(shortest, ceil(bounds[0].cycles - TOLERANCE)),
-    )
-    interval.run(max(1, serial, interval.least))
+    least = max(shortest, ceil(bounds[0].cycles - TOLERANCE))
+    interval = _Smallest(partial(_begins_at, problem), None, budget, constraints // 3, least)
+    interval.run(max(1, serial, least))
     if interval.begins is None:
         return None
     ii = interval.number
@@ -493,7 +490,7 @@ def solve(
     def fewer_stages(stages: int, budget: Budget) -> Begins | None:
         return _Placement(replace(problem, largest_stages=stages), ii).attempt(budget)
 
-    def stages_of(begins: Begins, _asked: int) -> int:
+    def stages_of(begins: Begins) -> int:
         return problem.length(begins) // ii + 1
 
     longest = _Placement(problem, ii).least_length()
@@ -506,11 +503,7 @@ def solve(
     begins = fewest.improve(begins)
     place.most[0] = fewest.number
     length = _Smallest(
-        place.attempt_length,
-        lambda begins, _: problem.length(begins),
-        budget,
-        constraints // 12,
-        place.least_length(),
+        place.attempt_length, problem.length, budget, constraints // 12, place.least_length()
     )
     begins = length.improve(begins)
     return ModuloSchedule(
@@ -777,7 +770,7 @@ class _Placement:
         np.maximum.at(versions, self.of, needed)
         return versions
 
-    def bytes_of(self, begins: Begins, _asked: int = 0) -> int:
+    def bytes_of(self, begins: Begins) -> int:
         return bytes_of_ranges(self.problem, begins, self.interval)
 
     def least_bytes(self) -> int:
