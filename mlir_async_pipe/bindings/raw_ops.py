@@ -464,6 +464,15 @@ def again(
     return made
 
 
+def grow_group(attributes: dict[str, Any], number: int, more: int) -> None:
+    """Let an operand group have so many more operands, in the attributes of an op that says how many each has."""
+    known = attributes.get("operandSegmentSizes")
+    if known is not None:
+        sizes = list(ir.DenseI32ArrayAttr(known))
+        sizes[number] += more
+        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, known.context)
+
+
 def retype(value: Value, kind: Any, write: Callable[[], Value]) -> Value:
     """Give a value another type; its uses so far get what `write` makes of it then."""
     uses = [(use.owner.operation, use.operand_number) for use in value.uses]

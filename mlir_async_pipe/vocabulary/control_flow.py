@@ -30,6 +30,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
     enclosing,
+    grow_group,
     has_body,
     is_function,
     operations,
@@ -297,11 +298,8 @@ def with_successor_operands(
     for old, added in zip(ranges, more, strict=True):
         made += [*operands[old.start : old.stop], *added]
     attributes = attributes_of(op)
-    if "operandSegmentSizes" in attributes:
-        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-        sizes[1] += len(more[0])
-        sizes[2] += sum(len(added) for added in more[1:])
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    grow_group(attributes, 1, len(more[0]))
+    grow_group(attributes, 2, sum(map(len, more[1:])))
     if "case_operand_segments" in attributes:
         cases = ir.DenseI32ArrayAttr(attributes["case_operand_segments"])
         grown = [size + len(added) for size, added in zip(cases, more[1:], strict=True)]

@@ -29,12 +29,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
     Operation,
     OpWriter,
     Value,
+    again,
     attributes_of,
     before,
     clone,
@@ -43,6 +43,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     enclosing,
     erase,
+    grow_group,
     integer_attribute,
     operations,
     outermost,
@@ -174,12 +175,10 @@ def _fill(condition: Operation, copies: list[Operation]) -> None:
         write = IntegerWriter(before(condition), copy.location)
         count = write.constant(integer_attribute(copy, "dstElements") or 0)
         limit = write.select(condition.operands[0], count, write.constant(0))
-        attributes = attributes_of(copy)
-        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([*sizes[:-1], 1], copy.context)
-        operands = [mapping.get(operand, operand) for operand in copy.operands]
-        kinds = [result.type for result in copy.results]
-        write.op(DEVICE_COPY, [*operands, limit], kinds, attributes)
+        filling = clone(copy, mapping, before(condition))
+        attributes = attributes_of(filling)
+        grow_group(attributes, -1, 1)
+        again(filling, [*filling.operands, limit], attributes=attributes)
     condition.erase()
 
 

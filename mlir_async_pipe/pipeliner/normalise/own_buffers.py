@@ -35,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     enclosing,
     erase,
+    grow_group,
     is_used,
     operations,
     outermost,
@@ -550,9 +551,7 @@ def _rewrite_subview(op: Operation, new: Value) -> None:
     operands = [new, *list(op.operands)[1:]]
     if offsets[0] == DYNAMIC:
         del operands[1]
-        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-        sizes[1] -= 1
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+        grow_group(attributes, 1, -1)
     for name in ("static_offsets", "static_sizes", "static_strides"):
         rest = list(ir.DenseI64ArrayAttr(attributes[name]))[1:]
         attributes[name] = ir.DenseI64ArrayAttr.get(rest, op.context)

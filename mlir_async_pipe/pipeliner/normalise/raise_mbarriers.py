@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     defining_op,
     enclosing,
+    grow_group,
     operations,
     outermost,
     parent,
@@ -280,10 +281,8 @@ def _add_predicate(op: Operation, condition: Value) -> None:
         op.operands[operand_number(op, "predicate")] = both
         return
     attributes = attributes_of(op)
-    if "operandSegmentSizes" in attributes:
-        # The predicate is the last group.
-        sizes = [*list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))[:-1], 1]
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    # The predicate is the last group.
+    grow_group(attributes, -1, 1)
     again(op, [*op.operands, condition], attributes=attributes)
 
 

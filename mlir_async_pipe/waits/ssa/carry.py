@@ -26,6 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     attributes_of,
     before,
     create,
+    grow_group,
     terminator,
     walk,
 )
@@ -236,11 +237,8 @@ def _more_arguments(block: Block, kind: Any, count: int) -> list[Value]:
 def _made_again(op: Operation, operands: Sequence[Value], results: Sequence[Any]) -> Operation:
     """The op with more operands and results after its own; its blocks move there."""
     attributes = attributes_of(op)
-    if operands and "operandSegmentSizes" in attributes:
-        # affine.for: the operands of both bounds, and what is carried.
-        sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-        sizes[-1] += len(operands)
-        attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    # affine.for: the operands of both bounds, and what is carried.
+    grow_group(attributes, -1, len(operands))
     kinds = [*(result.type for result in op.results), *results]
     return again(op, [*op.operands, *operands], kinds, attributes)
 

@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     create,
     enclosing,
+    grow_group,
     integer_attribute,
     is_used,
     operations,
@@ -438,9 +439,7 @@ def _move_subview(op: Operation, value: Value, slot: Value) -> Operation:
     for name, dimension in added.items():
         values = [dimension, *ir.DenseI64ArrayAttr(attributes[name])]
         attributes[name] = ir.DenseI64ArrayAttr.get(values, op.context)
-    sizes = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-    sizes[1] += 1
-    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(sizes, op.context)
+    grow_group(attributes, 1, 1)
     return again(op, [value, slot, *list(op.operands)[1:]], [freed(op.results[0].type)], attributes)
 
 
