@@ -57,7 +57,7 @@ from mlir_async_pipe.facts.loops.annotations import (
     requested_loops,
 )
 from mlir_async_pipe.facts.loops.transactions import ANNOUNCED, has_transactions
-from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of, touched
+from mlir_async_pipe.facts.values.memory_roots import may_meet, roots_in, touched
 from mlir_async_pipe.session.arguments import operation_of
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.vocabulary import Row, accesses, is_barrier, row_of
@@ -275,9 +275,7 @@ def value_producers(op: Operation, by_op: dict[Operation, int], seen: set[Value]
 
 
 def _feeds_through_memory(producer: Operation, consumer: Operation) -> bool:
-    written = [root_of(a.memory) for op in walk(producer) for a in accesses(op) if a.writes]
-    read = [root_of(a.memory) for op in walk(consumer) for a in accesses(op) if not a.writes]
-    return any(may_alias(w, r) for w in written for r in read)
+    return may_meet(roots_in([producer], writes=True), roots_in([consumer], writes=False))
 
 
 def needed_values(used: Iterable[Value], inside: Collection[Operation]) -> set[Value]:

@@ -25,7 +25,7 @@ A view of dynamic shared memory is a *window*, and a root of its own:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from math import prod
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -322,6 +322,17 @@ def may_alias(a: Root, b: Root, *, assume_noalias_arguments: bool = False) -> bo
             if other.kind in ("allocation", "attribution"):
                 return False
     return True
+
+
+def may_meet(some: Iterable[Root], others: Collection[Root]) -> bool:
+    """Whether some of both may be one memory."""
+    return any(may_alias(one, other) for one in some for other in others)
+
+
+def roots_in(ops: Iterable[Operation], *, writes: bool | None = None) -> set[Root]:
+    """The memory that ops, with all in them, access; or what they write, or read."""
+    found = (access for op in ops for inner in walk(op) for access in accesses(inner))
+    return {root_of(access.memory) for access in found if writes in (None, access.writes)}
 
 
 def threads_may_meet(a: Root, b: Root) -> bool:

@@ -66,7 +66,7 @@ from mlir_async_pipe.facts.loops.statements import (
 )
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter, bits_of_text
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.facts.values.memory_roots import Root, may_meet, roots_in
 from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, is_zero, loaded_value, may_move
 from mlir_async_pipe.lowering.scopes.scope_copies import CopyPair, copy_width
 from mlir_async_pipe.pipeliner.normalise.affine_loops import MOST_PIECES
@@ -139,7 +139,7 @@ def _fills_place(copy: Operation, zeros: Operation) -> bool:
 
 def _are_waited_for(condition: Operation, copies: list[Operation]) -> bool:
     """Whether the group of copies is committed after a condition, and waited for by all before their memory is used."""
-    roots = _roots(copies, writes=True)
+    roots = roots_in(copies, writes=True)
     tokens: list[Value] | None = None
     siblings = operations(condition.block)
     for op in siblings[siblings.index(condition) + 1 :]:
@@ -154,19 +154,9 @@ def _are_waited_for(condition: Operation, copies: list[Operation]) -> bool:
             return False
         elif op.name == DEVICE_COPY or (op.name == "scf.if" and _filled_copies(op)):
             continue
-        elif _meet(_roots(inside), roots):
+        elif may_meet(roots_in([op]), roots):
             return False
     return False
-
-
-def _roots(ops: Iterable[Operation], *, writes: bool | None = None) -> list[Root]:
-    """The memory that ops touch, or write, or read."""
-    found = (access for op in ops for access in accesses(op))
-    return [root_of(access.memory) for access in found if writes in (None, access.writes)]
-
-
-def _meet(some: list[Root], others: list[Root]) -> bool:
-    return any(may_alias(one, other) for one in some for other in others)
 
 
 def _fill(condition: Operation, copies: list[Operation]) -> None:
@@ -242,7 +232,7 @@ def _stores_before(condition: Operation) -> list[Operation]:
     """The stores of zeros before an op, with nothing between but loads and stores that leave them alone."""
     siblings = operations(condition.block)
     found: list[Operation] = []
-    touched: list[Root] = []
+    touched: set[Root] = set()
     for op in reversed(siblings[: siblings.index(condition)]):
         inner = [part for part in walk(op) if part.name != "scf.yield"]
         if not all(
@@ -252,11 +242,11 @@ def _stores_before(condition: Operation) -> list[Operation]:
             for part in inner
         ):
             break
-        roots = _roots(inner)
-        if fills_workgroup(op) and is_zero(op.operands[0]) and not _meet(roots[:1], touched):
+        roots = roots_in([op])
+        if fills_workgroup(op) and is_zero(op.operands[0]) and not may_meet(roots, touched):
             found.append(op)
         else:
-            touched += roots
+            touched |= roots
     return found
 
 
@@ -470,10 +460,9 @@ def _nobody_writes(loop: Operation, loads: Iterable[Operation]) -> bool:
     function = enclosing(loop, FUNCTION_OPS)
     if function is None:
         return False
-    inside = list(walk(function))
-    if _meet(_roots(loads), _roots(inside, writes=True)):
+    if may_meet(roots_in(loads), roots_in([function], writes=True)):
         return False
-    return all(flag_order(op) == UNORDERED for op in inside)
+    return all(flag_order(op) == UNORDERED for op in walk(function))
 
 
 def _loaded_if(

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import Operation, defining_op, walk
-from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.facts.values.memory_roots import Root, may_meet, root_of
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import Dependence
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
@@ -114,7 +114,7 @@ def _stays_open(run: list[Unit], between: list[Unit], given: dict[int, int]) -> 
     touched, others = _roots(run), _roots(between)
     if touched is None or others is None:
         return False
-    return not any(may_alias(a, b) for a in touched for b in others)
+    return not may_meet(touched, others)
 
 
 def _roots(units: list[Unit]) -> set[Root] | None:

@@ -54,7 +54,7 @@ from mlir_async_pipe.facts.loops.transactions import (
     transactions_of,
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
+from mlir_async_pipe.facts.values.memory_roots import may_meet, root_of, roots_in
 from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, loaded_value
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import analyse, are_ordered
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
@@ -67,7 +67,6 @@ from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.issue_order import (
     IssueOptions,
     arrange,
-    roots_in,
     touches_tiles,
     with_products,
 )
@@ -319,10 +318,8 @@ def _loads(body: Body, space: str) -> list[Statement]:
     loads = [s for s in body.statements if only_reads(s, space)]
     if space != "global":
         return loads
-    written = roots_in(body.loop, writes=True)
-    read = [(s, roots_in(s.op, writes=False)) for s in loads]
-    fixed = [s for s, roots in read if not any(may_alias(a, b) for a in roots for b in written)]
-    return fixed or loads
+    written = roots_in([body.loop], writes=True)
+    return [s for s in loads if not may_meet(roots_in([s.op], writes=False), written)] or loads
 
 
 def _with_users(body: Body, ahead: Ahead) -> Body:
@@ -443,7 +440,7 @@ def chain_stages(
 
     def is_step(producer: int, user: int) -> bool:
         # Whether values of a statement come from memory.
-        reads = bool(roots_in(body.statements[producer].op, writes=False))
+        reads = bool(roots_in([body.statements[producer].op], writes=False))
         return reads and (producer, user) not in halves
 
     level: dict[int, int] = {}

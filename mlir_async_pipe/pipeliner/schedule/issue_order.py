@@ -61,7 +61,7 @@ from mlir_async_pipe.facts.loops.statements import (
     value_producers,
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
-from mlir_async_pipe.facts.values.memory_roots import Root, may_alias, root_of
+from mlir_async_pipe.facts.values.memory_roots import may_meet, root_of, roots_in
 from mlir_async_pipe.facts.values.thread_numbers import ThreadAddresses
 from mlir_async_pipe.pipeliner.plan.legality import check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
@@ -383,10 +383,8 @@ def _why_not(body: Body, steps: list[ProductStep]) -> str:
     used = {number for op in late for number in value_producers(op, by_op, set())}
     if used & {s.number for step in steps[:-1] for s in step.loads}:
         return "the last products need fragments of more than one step"
-    read = {root for s in loads for root in roots_in(s.op, writes=False)}
-    touched = {root for s in others for root in roots_in(s.op, writes=True)}
-    touched |= {root for op in late for root in roots_in(op, writes=False)}
-    if any(may_alias(a, b) for a in read for b in touched):
+    touched = roots_in((s.op for s in others), writes=True) | roots_in(late, writes=False)
+    if may_meet(roots_in((s.op for s in loads), writes=False), touched):
         return "statements between the products touch the memory that fragments are loaded from"
     return ""
 
@@ -399,13 +397,7 @@ def _is_known(op: Operation) -> bool:
 
 def touches_tiles(statement: Statement, *, writes: bool) -> bool:
     """Whether a statement writes, or reads, workgroup memory."""
-    return any(root.space == "workgroup" for root in roots_in(statement.op, writes=writes))
-
-
-def roots_in(op: Operation, *, writes: bool) -> set[Root]:
-    """The memory that an op and all in it write, or read."""
-    found = (access for inner in walk(op) for access in accesses(inner))
-    return {root_of(access.memory) for access in found if access.writes == writes}
+    return any(root.space == "workgroup" for root in roots_in([statement.op], writes=writes))
 
 
 def _registers_fit(
