@@ -54,7 +54,7 @@ from mlir_async_pipe.facts.loops.transactions import (
     transactions_of,
 )
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import may_meet, root_of, roots_in
+from mlir_async_pipe.facts.values.memory_roots import may_meet, roots_in, touched
 from mlir_async_pipe.lowering.scopes.masked_loads import NotCopies, loaded_value
 from mlir_async_pipe.pipeliner.dependence.memory_dependences import analyse, are_ordered
 from mlir_async_pipe.pipeliner.dependence.regions import regions_of
@@ -72,7 +72,7 @@ from mlir_async_pipe.pipeliner.schedule.issue_order import (
 )
 from mlir_async_pipe.session.diagnostics import InputError, PipelineError
 from mlir_async_pipe.session.report import Session
-from mlir_async_pipe.vocabulary import accesses, flag_order, is_store, opaque_of
+from mlir_async_pipe.vocabulary import flag_order, is_store, opaque_of
 from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
@@ -373,16 +373,14 @@ def _loads_that_stay(body: Body) -> list[tuple[str, Operation]]:
         (f"this loads from global memory, but its statement '{top.name}' does more than that", op)
         for top in dict.fromkeys(s.op for s in body.statements)
         for op in walk(top)
-        if op != top
-        and any(not a.writes and root_of(a.memory).space == "global" for a in accesses(op))
+        if op != top and ("read", "global") in touched(op)
     ]
 
 
 def _stores_that_stay(body: Body) -> list[tuple[str, Operation]]:
     """The first store that fills workgroup memory, with what makes it no copy."""
     for op in filter(is_store, walk(body.loop)):
-        (access,) = accesses(op)
-        found = loaded_value(op) if root_of(access.memory).space == "workgroup" else None
+        found = loaded_value(op) if ("write", "workgroup") in touched(op) else None
         if isinstance(found, NotCopies):
             return [(f"this store fills workgroup memory, but {found.reason}", op)]
     return []

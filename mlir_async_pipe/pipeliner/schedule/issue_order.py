@@ -61,7 +61,7 @@ from mlir_async_pipe.facts.loops.statements import (
     value_producers,
 )
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
-from mlir_async_pipe.facts.values.memory_roots import may_meet, root_of, roots_in
+from mlir_async_pipe.facts.values.memory_roots import may_meet, roots_in, touched
 from mlir_async_pipe.facts.values.thread_numbers import ThreadAddresses
 from mlir_async_pipe.pipeliner.plan.legality import check_values
 from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of
@@ -383,8 +383,8 @@ def _why_not(body: Body, steps: list[ProductStep]) -> str:
     used = {number for op in late for number in value_producers(op, by_op, set())}
     if used & {s.number for step in steps[:-1] for s in step.loads}:
         return "the last products need fragments of more than one step"
-    touched = roots_in((s.op for s in others), writes=True) | roots_in(late, writes=False)
-    if may_meet(roots_in((s.op for s in loads), writes=False), touched):
+    theirs = roots_in((s.op for s in others), writes=True) | roots_in(late, writes=False)
+    if may_meet(roots_in((s.op for s in loads), writes=False), theirs):
         return "statements between the products touch the memory that fragments are loaded from"
     return ""
 
@@ -488,8 +488,7 @@ def _addresses(body: Body, loads: list[Statement], copies: Collection[int], targ
     block = enclosing_launch_size(body.loop) or (128, 1, 1)
     addresses = ThreadAddresses(block, target.chip.lanes)
     copying = (op for s in body.statements if s.number in copies for op in walk(s.op))
-    reads = (access for op in copying for access in accesses(op) if not access.writes)
-    pointers = sum(root_of(access.memory).space == "global" for access in reads)
+    pointers = sum(touched(op).count(("read", "global")) for op in copying)
     loaded = (access for s in loads for op in walk(s.op) for access in accesses(op))
     found = map(addresses.of, loaded)
     apart = {(memory, (bytes_ - bytes_[0]).tobytes()) for memory, bytes_ in found}
