@@ -37,14 +37,8 @@ EMIT_KINDS = {"nvvm": ("llvm", "ptx", "cubin"), "rocdl": ("llvm", "isa", "hsaco"
 
 @dataclass(frozen=True)
 class CodeOptions:
-    """How code is made. With `strict` a scope that the chip cannot run asynchronously is an error.
-    With `bare_pointers` a memref is handed over as one pointer instead of a descriptor. On NVIDIA
-    chips `bypass_l1` says which copies of 16 bytes bypass the first-level cache ("all", or those
-    that are "formed" here and those that say so), and with `l2_lines` copies of parts of a line
-    fetch it whole into the second. Of PTX ptxas is asked what it needs, so that a kernel that spills is
-    made again: with None for `resources` where a kernel may spill, or ptxas alone may find something
-    wrong, else when somebody reads it; with True always, with False never. Without `kept` it is asked
-    anew for PTX that it has seen in another process."""
+    """How code is made: the options of `mlir_async_pipe.lower`. Without `kept` ptxas is asked anew about PTX that it has
+    seen in another process."""
 
     strict: bool = False
     bare_pointers: bool = False
