@@ -52,14 +52,13 @@ def trip_count(lower: int, upper: int, step: int) -> int | None:
 
 def scf_for_trips(op: Any) -> int | None:
     """The constant trip count of an scf.for, in its own signedness, else None."""
-    bounds = []
     # The upper bound first: it is the one that is seldom constant.
-    for number in (1, 0, 2):
-        bound = constant_value(op.operands[number])
-        if bound is None:
-            return None
-        bounds.append(bound)
-    upper, lower, step = bounds
+    upper = constant_value(op.operands[1])
+    lower, step = (
+        (None, None) if upper is None else (constant_value(op.operands[n]) for n in (0, 2))
+    )
+    if upper is None or lower is None or step is None:
+        return None
     if "unsignedCmp" in op.attributes:
         bits = _index_bits(op.operands[0].type)
         lower, upper, step = (bound % (1 << bits) for bound in (lower, upper, step))
@@ -68,8 +67,7 @@ def scf_for_trips(op: Any) -> int | None:
 
 def affine_for_trips(op: Any) -> int | None:
     """The constant trip count of an affine.for with constant bounds, else None."""
-    lower = _constant_map(op.attributes["lowerBoundMap"])
-    upper = _constant_map(op.attributes["upperBoundMap"])
+    lower, upper = (_constant_map(op.attributes[f"{end}BoundMap"]) for end in ("lower", "upper"))
     if lower is None or upper is None:
         return None
     return trip_count(lower, upper, int(ir.IntegerAttr(op.attributes["step"]).value))
@@ -78,10 +76,10 @@ def affine_for_trips(op: Any) -> int | None:
 def affine_for_bounds(op: Any) -> tuple[Any, Any, int] | None:
     """Lower bound, upper bound and step of an affine.for, each an operand or a number; None
     where a bound is more than that (a sum, the least of several)."""
-    sizes = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+    first, second, *_ = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
     operands = list(op.operands)
-    lower = _simple_bound(op.attributes["lowerBoundMap"], operands[: sizes[0]])
-    upper = _simple_bound(op.attributes["upperBoundMap"], operands[sizes[0] : sizes[0] + sizes[1]])
+    lower = _simple_bound(op.attributes["lowerBoundMap"], operands[:first])
+    upper = _simple_bound(op.attributes["upperBoundMap"], operands[first : first + second])
     if lower is None or upper is None:
         return None
     return lower, upper, int(ir.IntegerAttr(op.attributes["step"]).value)
@@ -89,9 +87,8 @@ def affine_for_bounds(op: Any) -> tuple[Any, Any, int] | None:
 
 def _simple_bound(attribute: Any, operands: list[Any]) -> Any:
     constant = _constant_map(attribute)
-    if constant is not None:
-        return constant
-    return operands[0] if _IDENTITY_MAP.fullmatch(str(attribute)) else None
+    identity = constant is None and _IDENTITY_MAP.fullmatch(str(attribute))
+    return operands[0] if identity else constant
 
 
 def _index_bits(kind: Any) -> int:
@@ -170,10 +167,10 @@ def _switch_cases(op: Any) -> dict[int, int]:
     return {int(value): place for place, value in enumerate(cases, 1)}
 
 
-def _lane_0(op: Any) -> dict[int, int]:
-    return {0: 0}
-
-
+_ISOLATED = (
+    *("gpu.launch", "gpu.all_reduce", "func.func", "gpu.func", "llvm.func", "cuda.kernel"),
+    *("gpu.module", "builtin.module"),
+)
 REGION_ROWS = {
     row.op: row
     for row in (
@@ -182,32 +179,25 @@ REGION_ROWS = {
         RegionRow("scf.if", "branch", condition=0, carries=True, in_scope=True),
         RegionRow("affine.if", "branch", carries=True),
         RegionRow(
-            "scf.index_switch",
-            "branch",
+            *("scf.index_switch", "branch"),
             condition=0,
             cases=_switch_cases,
             carries=True,
             in_scope=True,
         ),
         RegionRow(
-            "gpu.warp_execute_on_lane_0", "branch", condition=0, cases=_lane_0, may_skip=True
+            *("gpu.warp_execute_on_lane_0", "branch"),
+            condition=0,
+            cases=lambda op: {0: 0},
+            may_skip=True,
         ),
         RegionRow("scf.while", "while", _from(0), carries=True),
         RegionRow("scf.execute_region", "once", carries=True, in_scope=True),
         RegionRow("memref.alloca_scope", "once", carries=True),
         RegionRow(SCOPE, "once"),
         RegionRow("vector.mask", "once", masked=True),
-        RegionRow("scf.forall", "parallel"),
-        RegionRow("scf.parallel", "parallel"),
-        RegionRow("affine.parallel", "parallel"),
-        RegionRow("gpu.launch", "isolated"),
-        RegionRow("gpu.all_reduce", "isolated"),
-        RegionRow("func.func", "isolated"),
-        RegionRow("gpu.func", "isolated"),
-        RegionRow("llvm.func", "isolated"),
-        RegionRow("cuda.kernel", "isolated"),
-        RegionRow("gpu.module", "isolated"),
-        RegionRow("builtin.module", "isolated"),
+        *(RegionRow(op, "parallel") for op in ("scf.forall", "scf.parallel", "affine.parallel")),
+        *(RegionRow(op, "isolated") for op in _ISOLATED),
     )
 }
 
@@ -262,8 +252,7 @@ def _true_and_false(op: Any) -> list[range]:
 
 
 def _default_and_cases(op: Any) -> list[range]:
-    segments = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])
-    start = 1 + segments[1]
+    start = 1 + ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[1]
     found = [range(1, start)]
     if "case_operand_segments" in op.attributes:
         for size in ir.DenseI32ArrayAttr(op.attributes["case_operand_segments"]):
@@ -292,8 +281,7 @@ def with_successor_operands(
             code="unfollowed-control-flow",
             at=op,
         )
-    ranges = row.operands(op)
-    operands = list(op.operands)
+    ranges, operands = row.operands(op), list(op.operands)
     made = operands[: ranges[0].start]
     for old, added in zip(ranges, more, strict=True):
         made += [*operands[old.start : old.stop], *added]
@@ -309,13 +297,11 @@ def with_successor_operands(
 
 BRANCH_ROWS = {
     row.op: row
+    for dialect in ("cf", "llvm")
     for row in (
-        BranchRow("cf.br", _all_to_one),
-        BranchRow("cf.cond_br", _true_and_false, condition=True),
-        BranchRow("cf.switch", _default_and_cases, cases=_case_values),
-        BranchRow("llvm.br", _all_to_one),
-        BranchRow("llvm.cond_br", _true_and_false, condition=True),
-        BranchRow("llvm.switch", _default_and_cases, cases=_case_values),
+        BranchRow(f"{dialect}.br", _all_to_one),
+        BranchRow(f"{dialect}.cond_br", _true_and_false, condition=True),
+        BranchRow(f"{dialect}.switch", _default_and_cases, cases=_case_values),
     )
 }
 
@@ -331,26 +317,12 @@ def in_scope(op: Any) -> bool:
 
 
 # Terminators that end a region and hand operands (from this number on) to what follows.
-EXIT_OPS = {
-    "scf.yield": 0,
-    "scf.condition": 1,
-    "affine.yield": 0,
-    "async_pipe.yield": 0,
-    "memref.alloca_scope.return": 0,
-    "func.return": 0,
-    "gpu.return": 0,
-    "cuda.return": 0,
-    "llvm.return": 0,
-    "gpu.terminator": 0,
-    "gpu.yield": 0,
-    "scf.reduce": 0,
-    "scf.reduce.return": 0,
-    "scf.forall.in_parallel": 0,
-    "linalg.yield": 0,
-    "memref.atomic_yield": 0,
-    "tensor.yield": 0,
-    "vector.yield": 0,
-}
+EXIT_OPS = dict.fromkeys(
+    "scf.yield affine.yield async_pipe.yield memref.alloca_scope.return func.return gpu.return cuda.return "
+    "llvm.return gpu.terminator gpu.yield scf.reduce scf.reduce.return scf.forall.in_parallel linalg.yield "
+    "memref.atomic_yield tensor.yield vector.yield".split(),
+    0,
+) | {"scf.condition": 1}
 
 # Terminators that control never comes to.
 DEAD_ENDS = ("llvm.unreachable", "ub.unreachable")

@@ -129,8 +129,7 @@ _NVVM = (
     _phase("nvvm.mbarrier.arrive.nocomplete", "arrive", ("barrier", "arrivals")),
     _phase(
         "nvvm.mbarrier.arrive.expect_tx",
-        "expect",
-        ("barrier", "bytes", "+multicast?", "predicate?"),
+        *("expect", ("barrier", "bytes", "+multicast?", "predicate?")),
     ),
     _phase("nvvm.mbarrier.expect_tx", "announce", ("barrier", "bytes")),
     _phase("nvvm.cp.async.mbarrier.arrive", "arrive_after", ("barrier",)),
@@ -198,24 +197,18 @@ def _in_lds(row: Row) -> Row:
     """The row of an op that names an mbarrier by a subscript, or by none."""
 
     def by_op(op: Any) -> Row:
-        memory = ir.MemRefType(op.operands[0].type)
-        strides = if_known(lambda kind: strides_and_offset(kind)[0], memory)
-        if strides not in ((), (1,), [], [1]):
+        known = if_known(strides_and_offset, ir.MemRefType(op.operands[0].type))
+        if known is None or known[0] not in ([], [1]):
             return _OF_ROWS
         return _ASKS if row is _POLLS and str(op.results[0].type) == "i1" else row
 
     return replace(row, by_op=by_op)
 
 
-_LDS = tuple(
-    map(
-        _in_lds,
-        (
-            _phase("amdgpu.ds_barrier_init", "init", ("barrier", "index*", "arrivals")),
-            _phase(ARRIVAL_IN_LDS, "arrive", ("barrier", "index*", "arrivals")),
-            _POLLS,
-        ),
-    )
+_LDS = (
+    _in_lds(_phase("amdgpu.ds_barrier_init", "init", ("barrier", "index*", "arrivals"))),
+    _in_lds(_phase(ARRIVAL_IN_LDS, "arrive", ("barrier", "index*", "arrivals"))),
+    _in_lds(_POLLS),
 )
 
 PHASE_ROWS = (*_NVGPU, *_NVVM, *_LDS, _CANCEL, _REPLACE)

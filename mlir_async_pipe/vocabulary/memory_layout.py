@@ -75,28 +75,24 @@ def _find_layout(kind: Any, text: str) -> TypeLayout | None:
     bits = _FLOAT_BITS.get(text)
     if bits is not None:
         return _scalar(bits)
-    array = _LLVM_ARRAY.match(text)
-    if array is not None:
-        element = layout_of(_named(array[2], kind.context))
-        count = int(array[1])
-        return TypeLayout(
-            count * 8 * element.stride_bytes, count * element.stride_bytes, element.alignment
-        )
-    members = _members(kind, text)
-    if members is not None:
+    if (array := _LLVM_ARRAY.match(text)) is not None:
+        return _times(int(array[1]), layout_of(_named(array[2], kind.context)), array=True)
+    if (members := _members(kind, text)) is not None:
         return _struct(members)
-    integer, vector = as_kind(ir.IntegerType, kind), as_kind(ir.VectorType, kind)
-    if integer is not None:
+    if (integer := as_kind(ir.IntegerType, kind)) is not None:
         return _scalar(int(integer.width))
-    if vector is not None:
+    if (vector := as_kind(ir.VectorType, kind)) is not None:
         return _vector(vector)
     if text.startswith("!llvm.ptr") or text == BARRIER_STATE:
         return _scalar(64)
     pair = as_kind(ir.ComplexType, kind)
-    if pair is None:
-        return None
-    part = layout_of(pair.element_type)
-    return TypeLayout(2 * part.bits, 2 * part.stride_bytes, part.alignment)
+    return None if pair is None else _times(2, layout_of(pair.element_type))
+
+
+def _times(count: int, part: TypeLayout, array: bool = False) -> TypeLayout:
+    """So many parts side by side; the elements of an `array` have all their bytes as bits."""
+    bits = 8 * part.stride_bytes if array else part.bits
+    return TypeLayout(count * bits, count * part.stride_bytes, part.alignment)
 
 
 # An mbarrier of AMD: 29 bits of pending arrivals, 3 of its phase, 32 of arrivals a phase (AMDGPU.td, MLIR).
@@ -104,23 +100,10 @@ BARRIER_STATE = "!amdgpu.ds_barrier_state"
 # Floats of less than a byte are integers for LLVM, and integers are bytes in an array.
 _FLOAT_BITS = {
     "index": 64,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "f64": 64,
-    "f128": 128,
-    "f8E3M4": 8,
-    "f8E4M3": 8,
-    "f8E4M3B11FNUZ": 8,
-    "f8E4M3FN": 8,
-    "f8E4M3FNUZ": 8,
-    "f8E5M2": 8,
-    "f8E5M2FNUZ": 8,
-    "f8E8M0FNU": 8,
-    "f6E2M3FN": 6,
-    "f6E3M2FN": 6,
-    "f4E2M1FN": 4,
-}
+    **{"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "f128": 128},
+    **dict.fromkeys("f8E3M4 f8E4M3 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 f8E5M2FNUZ f8E8M0FNU".split(), 8),
+    **{"f6E2M3FN": 6, "f6E3M2FN": 6, "f4E2M1FN": 4},
+}  # fmt: skip
 _LLVM_ARRAY = re.compile(r"^!llvm\.array<(\d+) x (.+)>$")
 _LLVM_STRUCT = re.compile(r'^!llvm\.struct<(?:"[^"]*", )?(packed )?\((.*)\)>$')
 # Inside of a type of LLVM the names of others have no prefix.
@@ -251,9 +234,7 @@ def _scalar(bits: int) -> TypeLayout:
 def _vector(kind: Any) -> TypeLayout:
     """The rows of a vector of several dimensions are elements of an array."""
     *outer, length = [int(size) for size in kind.shape] or [1]
-    row = row_layout(layout_of(kind.element_type).bits * length)
-    rows = prod(outer)
-    return TypeLayout(row.bits * rows, row.stride_bytes * rows, row.alignment)
+    return _times(prod(outer), row_layout(layout_of(kind.element_type).bits * length))
 
 
 def row_layout(bits: int) -> TypeLayout:

@@ -108,22 +108,13 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for low, high in spans:
         if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(high, found[-1][1]))
-        else:
-            found.append((low, high))
+            low, high = found[-1][0], max(high, found.pop()[1])
+        found.append((low, high))
     return found
 
 
 PRODUCTS = frozenset(
-    {
-        "amdgpu.mfma",
-        "amdgpu.scaled_mfma",
-        "amdgpu.wmma",
-        "nvgpu.mma.sp.sync",
-        "nvgpu.mma.sync",
-        "nvvm.mma.sync",
-        "vector.contract",
-    }
+    "amdgpu.mfma amdgpu.scaled_mfma amdgpu.wmma nvgpu.mma.sp.sync nvgpu.mma.sync nvvm.mma.sync vector.contract".split()
 )
 # What makes registers that hold nothing yet: their threads have not touched them.
 UNDEFINED = frozenset({"llvm.mlir.poison", "llvm.mlir.undef"})
@@ -171,9 +162,7 @@ def stays_in_place(value: Any) -> bool:
 
 def _is_put_among_sums(use: Any) -> bool:
     op = use.owner
-    if op.name == MEMBER_PUT:
-        return holds_sums(op.results[0])
-    return _is_register_of(use)
+    return holds_sums(op.results[0]) if op.name == MEMBER_PUT else _is_register_of(use)
 
 
 def is_product(op: Any) -> bool:
@@ -327,39 +316,31 @@ def product_form(op: Any) -> ProductForm | None:
     """The form of a product with descriptors, None if its attributes cannot be read."""
     if op.name == INLINE_ASSEMBLY:
         return _form_of(op)
-    if "shape" not in op.attributes:
-        return None
     shape = dict(re.findall(r"([mnk]) = (\d+)", str(op.attributes["shape"])))
     if shape.keys() != {"m", "n", "k"}:
         return None
-    names = {
-        name: _inner(op, name)
-        for side in "AB"
-        for name in (f"type{side}", f"scale{side}", f"layout{side}")
-    }
+    types, scales, layouts = (
+        (_inner(op, f"{name}A"), _inner(op, f"{name}B")) for name in ("type", "scale", "layout")
+    )
     return ProductForm(
-        m=int(shape["m"]),
-        n=int(shape["n"]),
-        k=int(shape["k"]),
-        types=(names["typeA"], names["typeB"]),
+        **{name: int(size) for name, size in shape.items()},
+        types=types,
         sums=_inner(op, "typeD"),
         adds=_inner(op, "scaleD") == "one",
-        negated=(names["scaleA"] == "neg", names["scaleB"] == "neg"),
-        by_k=(names["layoutA"] == "row", names["layoutB"] == "col"),
+        negated=(scales[0] == "neg", scales[1] == "neg"),
+        by_k=(layouts[0] == "row", layouts[1] == "col"),
         saturates="satfinite" in op.attributes and _inner(op, "satfinite") == "satfinite",
     )
 
 
 def shape_of_product(op: Any) -> tuple[str, str] | None:
     """What is equal for products of one shape, which add to the same registers in order."""
+    shape = str(op.attributes["shape"]) if "shape" in op.attributes else None
     if op.name == INLINE_ASSEMBLY:
         form = _form_of(op)
         assert form is not None
         shape = f"#nvvm.shape<m = {form.m}, n = {form.n}, k = {form.k}>"
-        return shape, str(op.results[0].type)
-    if "shape" not in op.attributes:
-        return None
-    return str(op.attributes["shape"]), str(op.results[0].type)
+    return None if shape is None else (shape, str(op.results[0].type))
 
 
 @cache

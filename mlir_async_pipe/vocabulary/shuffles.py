@@ -59,7 +59,8 @@ def swapped_by(op: Operation) -> int:
     """By which bits the numbers of the lanes differ that hand their values to each other; 0 of other shuffles."""
     if op.name in _SWAPS:
         return _SWAPS[op.name].by(op)
-    step = _shuffled_by(op, ("xor", "bfly"))
+    by = _step_of(op, ("xor", "bfly"))
+    step = None if by is None else constant_value(by)
     return step if step is not None and 0 < step <= LAST_LANE else 0
 
 
@@ -107,15 +108,10 @@ def _swapped_by_index(op: Operation) -> int:
     """The same of ds_bpermute, whose index is four times the lane that a lane takes its number from (AMD, MI300 ISA,
     "DS_BPERMUTE_B32"): four times (lane xor step)."""
     index = defining_op(op.operands[0])
-    other = (
-        defining_op(index.operands[0]) if index is not None and index.name == "llvm.shl" else None
-    )
-    if (
-        index is None
-        or other is None
-        or other.name != "llvm.xor"
-        or constant_value(index.operands[1]) != 2
-    ):
+    if index is None or index.name != "llvm.shl" or constant_value(index.operands[1]) != 2:
+        return 0
+    other = defining_op(index.operands[0])
+    if other is None or other.name != "llvm.xor":
         return 0
     for lane, by in (other.operands, reversed(list(other.operands))):
         step = constant_value(by)
@@ -128,13 +124,11 @@ def _is_lane(value: Value) -> bool:
     """Whether the lower six bits of a value are those of the thread's number in its block."""
     op = defining_op(value)
     while op is not None and launch_id(value) is None and op.name in ("llvm.urem", "llvm.and"):
-        by = constant_value(op.operands[1])
-        kept = by if op.name == "llvm.and" or by is None else by - 1
-        if (
-            kept is None
-            or kept & 63 != 63
-            or (op.name == "llvm.urem" and by is not None and by & kept)
-        ):
+        kept = constant_value(op.operands[1])
+        if kept is not None and op.name == "llvm.urem":
+            # Of a power of two.
+            kept = None if kept & (kept - 1) else kept - 1
+        if kept is None or kept & 63 != 63:
             return False
         value = op.operands[0]
         op = defining_op(value)
@@ -171,22 +165,16 @@ _SWAPS = {
 }
 
 
-def _shuffled_by(op: Operation, kinds: tuple[str, ...]) -> int | None:
-    """The number by which all 32 lanes of a warp shuffle in one of these ways; None if it is no constant, or otherwise."""
-    step = _step_of(op, kinds)
-    return None if step is None else constant_value(step)
-
-
 def _step_of(op: Operation, kinds: tuple[str, ...]) -> Value | None:
-    """The same as a value."""
+    """The number by which all 32 lanes of a warp shuffle in one of these ways; None if they shuffle otherwise."""
     if op.name == "gpu.shuffle":
-        kind, known = str(op.attributes["mode"]), constant_value(op.operands[2]) == LAST_LANE + 1
+        kind, step = str(op.attributes["mode"]), op.operands[1]
+        known = constant_value(op.operands[2]) == LAST_LANE + 1
     elif op.name == "nvvm.shfl.sync":
+        kind, step = str(op.attributes["kind"]), op.operands[2]
         known = _is_everybody(op.operands[0]) and constant_value(op.operands[3]) == LAST_LANE
-        kind = str(op.attributes["kind"])
     else:
         return None
-    step = op.operands[1 if op.name == "gpu.shuffle" else 2]
     return step if known and any(one in kind for one in kinds) else None
 
 

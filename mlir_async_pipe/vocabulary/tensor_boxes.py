@@ -86,15 +86,12 @@ def box_of(op: Any) -> tuple[tuple[int, ...], int] | None:
     mode = copy_mode(op)
     if mode != "tile" and mode not in FOUR_ROWS:
         return None
-    for operand in op.operands:
-        found = BOX_IN_TYPE.search(tensor_map_type(operand))
-        if found is None:
-            continue
-        layout = if_known(layout_of, ir.Type.parse(found[2], op.context))
-        if layout is None:
-            return None
-        return _moved(mode, tuple(map(int, found[1].split("x")[:-1]))), layout.stride_bytes
-    return None
+    said = (BOX_IN_TYPE.search(tensor_map_type(operand)) for operand in op.operands)
+    found = next(filter(None, said), None)
+    layout = found and if_known(layout_of, ir.Type.parse(found[2], op.context))
+    if found is None or layout is None:
+        return None
+    return _moved(mode, tuple(map(int, found[1].split("x")[:-1]))), layout.stride_bytes
 
 
 def _moved(mode: str, box: tuple[int, ...]) -> tuple[int, ...]:
