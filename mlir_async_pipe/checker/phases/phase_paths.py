@@ -47,7 +47,7 @@ from mlir_async_pipe.checker.phases.role_unions import Done, history, shape_and_
 from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks, warps_of
 from mlir_async_pipe.checker.precision import MERGED, OpenError, RefineError, Rung
-from mlir_async_pipe.checker.step_graph import Block, ControlEdge, Flow, Run
+from mlir_async_pipe.checker.step_graph import Block, ControlEdge, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 
 # The states that came where paths meet, each followed once; of those of roles, one for all of a shape.
@@ -134,33 +134,27 @@ class PhasePaths:
         self.needed = read | Registers.kept(flow)
         self.live = step_graph.live_values(flow, self.needed)
         self.plans = [self._plans(block) for block in flow.blocks]
+        runs = {b.number: [s for s in b.steps if isinstance(s, Run)] for b in flow.blocks}
+        assigns = {
+            b.number: [s for s in b.steps if isinstance(s, step_graph.Assign)] for b in flow.blocks
+        }
         self.made = [
-            {n for step in block.steps if isinstance(step, Run) for n in step.results}
-            | {
-                t
-                for step in block.steps
-                if isinstance(step, step_graph.Assign)
-                for t, _ in step.assigns
-            }
-            for block in flow.blocks
+            {n for run in runs[b.number] for n in run.results}
+            | {target for step in assigns[b.number] for target, _ in step.assigns}
+            for b in flow.blocks
         ]
         inside = {n for _, body in step_graph.loop_bodies(flow).values() for n in body}
-        again = {
-            (step.op, step.frame)
-            for number in inside
-            for step in flow.blocks[number].steps
-            if isinstance(step, Run)
-        }
+        again = {(run.op, run.frame) for number in inside for run in runs[number]}
         groups = self.numbers.groups.items()
         # Groups of mbarriers that no loop around makes anew.
         self.once = frozenset(group for made, group in groups if made not in again)
         self.given: dict[int, list[Value]] = {}
-        runs = {b.number: [s for s in b.steps if isinstance(s, Run)] for b in flow.blocks}
+        # Steps that do something to what is followed, by blocks; those that do more than to arrive and to copy, or may stop.
         acts = {number: list(filter(effects.prepare, steps)) for number, steps in runs.items()}
-        acting = {number: steps for number, steps in acts.items() if steps}
-        beside = {n for n in acting if not all(map(counts_arrivals, acts[n]))}
-        waiting = {number for number, steps in runs.items() if any(map(may_wait, steps))}
-        self.sides = PartedSides(flow, acting, beside, waiting, self.needed)
+        self.acting = {number: steps for number, steps in acts.items() if steps}
+        self.beside = {n for n in self.acting if not all(map(counts_arrivals, acts[n]))}
+        self.waiting = {number for number, steps in runs.items() if any(map(may_wait, steps))}
+        self._join_of = cache(partial(join_of, flow))
 
     # Paths --------------------------------------------------------------------------------
 
@@ -407,7 +401,7 @@ class PhasePaths:
                 if isinstance(value, int):
                     self._take(then if value & 1 else otherwise, state)
                 else:
-                    self._take(self.sides.part(block.number, state, value, then, otherwise), state)
+                    self._take(self._part(block.number, state, value, then, otherwise), state)
             case step_graph.LoopTest(loop, body, out):
                 self._test(loop, body, out, state)
             case step_graph.Switch(value, cases, default):
@@ -415,7 +409,7 @@ class PhasePaths:
                 if isinstance(chosen, EachThread) and len(cases) == 1:
                     ((number, edge),) = cases
                     here = of_array(chosen.numbers == number)
-                    self._take(self.sides.part(block.number, state, here, edge, default), state)
+                    self._take(self._part(block.number, state, here, edge, default), state)
                     return
                 if not isinstance(chosen, int):
                     raise NotFollowedError("unknown-number")
@@ -428,7 +422,7 @@ class PhasePaths:
 
     def _test(self, number: int, body: ControlEdge, out: ControlEdge, state: PathState) -> None:
         (value, rest), variable = self.loops.rest(state, number), self.flow.loops[number].variable
-        if value is None and self.sides.acts(body.target, out.target):
+        if value is None and self._acts(body.target, out.target):
             raise NotFollowedError("unknown-loop")
         if rest is None:
             state.doubtful |= self.rung is Rung.NUMBERS or (self.loops.roles and state.is_role)
@@ -446,7 +440,7 @@ class PhasePaths:
         for kind, number in edge.loops:
             if kind == "enter":
                 self.loops.check_bounds(state, number)
-        joined = self.sides.joined(edge, state)
+        joined = self._joined(edge, state)
         before = {target: state.env.get(target) for target, _ in joined.assigns if joined.loops}
         self._assign(state, joined.assigns)
         if self.rings is not None:
@@ -466,6 +460,125 @@ class PhasePaths:
             self._next_role(state, self._suspended(state, joined.target, 0))
             return
         self.work.append((joined.target, 0, state))
+
+    # Branches on threads: both sides run, one after the other or beside each other ---------------
+    #
+    #     scf.if %leader { expect; copy }     first the leader's side, then that of the others
+    #     scf.if %consumes { wait full; product; arrive } else { wait empty; copy }      two roles
+    #
+    # Where only one side does anything to mbarriers or the memory of copies, the sides are followed one
+    # after the other with the threads of each; values that they forward differ between threads. So are
+    # sides that only arrive and copy, as long as there are no roles: a phase needs the arrivals of both.
+    # Else, and where threads may have to wait on a side, each is a role.
+
+    def _part(
+        self, number: int, state: PathState, value: Value, then: ControlEdge, otherwise: ControlEdge
+    ) -> ControlEdge:
+        """Threads part at the end of a block; gives the edge to follow first."""
+        join = self._join_of(number)
+        if isinstance(value, Asked):
+            return self._ask(join, state, value, *(then, otherwise))
+        masks: list[int | None] = [None, None]
+        if isinstance(value, EachThread) and state.mask is not None:
+            masks = [state.mask & value.mask, state.mask & ~value.mask]
+        sides = [(e, m) for e, m in zip((then, otherwise), masks, strict=True) if m != 0]
+        if len(sides) == 1:
+            return sides[0][0]
+        condition = value if isinstance(value, EachThread) else None
+        (first, mask), rest = sides
+        if self._are_roles(join, state, sides):
+            edge, other = rest
+            if mask is None or other is None:
+                raise NotFollowedError("unknown-threads")
+            part_roles(state, number, join, other, edge, mask)
+            return first
+        state.sides = (*state.sides, Parted(join, state.mask, rest, (), condition))
+        state.mask = mask
+        return first
+
+    def _ask(
+        self,
+        join: int | None,
+        state: PathState,
+        asked: Asked,
+        then: ControlEdge,
+        otherwise: ControlEdge,
+    ) -> ControlEdge:
+        """Threads go on where a phase is over, and wait for it else: all of them wait, which those that need not
+        do not notice. Gives the edge to the wait. Raises RefineError where that is not all."""
+        no, yes = (then if answer & 1 else otherwise for answer in asked.values)
+        while yes.target != join and not (yes.assigns or yes.loops):
+            after = self.flow.blocks[yes.target]
+            if after.steps or not isinstance(after.exit, step_graph.Goto):
+                break
+            yes = after.exit.edge
+        steps = [step for n in self._between(no.target, join) for step in self.acting.get(n, ())]
+        if yes.target != join or yes.loops or [step.row.phase for step in steps] != ["wait"]:
+            raise RefineError(apart=frozenset({asked.test}))
+        at_join = tuple((t, state.get(s)) for t, s in yes.assigns if t in self.needed)
+        state.sides = (*state.sides, Parted(join, state.mask, None, at_join, asked))
+        return no
+
+    def _are_roles(
+        self, join: int | None, state: PathState, sides: list[tuple[ControlEdge, int | None]]
+    ) -> bool:
+        """Whether the sides run beside each other: both do something, or one may have to wait."""
+        if join is None or all(self._acts(edge.target, join) for edge, _ in sides):
+            only_arrive = not any(
+                self._comes_to(self.beside, edge.target, join) for edge, _ in sides
+            )
+            if join is not None and only_arrive and state.memory.together:
+                return False
+            if state.memory.together:
+                raise NotFollowedError("specialised")
+            return True
+        return not state.memory.together and any(
+            self._comes_to(self.waiting, edge.target, join) for edge, _ in sides
+        )
+
+    def _acts(self, first: int, join: int | None) -> bool:
+        """Whether anything is done on paths from one block to another."""
+        return self._comes_to(self.acting.keys(), first, join)
+
+    def _comes_to(self, blocks: Set[int], first: int, join: int | None) -> bool:
+        return not blocks.isdisjoint(self._between(first, join))
+
+    def _between(self, first: int, join: int | None) -> Set[int]:
+        """The blocks on paths from one up to another one."""
+        inside = reached([first], lambda n: self.flow.after(n) if n != join else ())
+        return inside - {join}
+
+    def _joined(self, edge: ControlEdge, state: PathState) -> ControlEdge:
+        """The edge to follow: the other side's where one ends a side, or on from where all join. Raises NextRoleError."""
+        while state.sides and edge.target == state.sides[-1].join:
+            if edge.loops:
+                raise NotFollowedError("specialised")
+            parted = state.sides[-1]
+            if isinstance(parted.condition, Asked):
+                raise RefineError(apart=frozenset({parted.condition.test}))
+            at_join = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
+            if parted.roles:
+                end_role(state, parted, at_join, edge.target)
+            elif parted.rest is None:
+                self._join(parted, at_join, state)
+            else:
+                edge, mask = parted.rest
+                state.sides = (*state.sides[:-1], parted._replace(rest=None, at_join=at_join))
+                state.mask = mask
+                continue
+            # Assigned already: to what is around, the values are those of the targets.
+            edge = ControlEdge(edge.target, tuple((target, target) for target, _ in at_join))
+        return edge
+
+    def _join(
+        self, parted: Parted, at_join: tuple[tuple[int, Value], ...], state: PathState
+    ) -> None:
+        state.sides = state.sides[:-1]
+        state.mask = parted.whole
+        before = dict(parted.at_join)
+        condition = parted.condition if isinstance(parted.condition, EachThread) else None
+        for target, value in at_join:
+            state.env[target] = chosen(condition, before.get(target), value)
 
 
 def _end(spot: Spot) -> None:
@@ -645,138 +758,3 @@ def deadlock(state: PathState) -> PhaseFault:
         return PhaseFault("deadlock", first.op, last, f"{lacks(barrier)}, and nobody else goes on")
     note = f"{lacks(barrier)}, and who may bring the rest waits here: {lacks(at[rest[0].column])} of that"
     return PhaseFault("deadlock", first.op, rest[0].op, note)
-
-
-# Branches on threads: both sides run, one after the other or beside each other.
-#
-#     scf.if %leader { expect; copy }     first the leader's side, then that of the others
-#     scf.if %consumes { wait full; product; arrive } else { wait empty; copy }      two roles
-#
-# Where only one side does anything to mbarriers or the memory of copies, the sides are followed one
-# after the other with the threads of each; values that they forward differ between threads. So are
-# sides that only arrive and copy, as long as there are no roles: a phase needs the arrivals of both.
-# Else, and where threads may have to wait on a side, each is a role.
-
-
-@dataclass
-class PartedSides:
-    """The branches of one kernel; blocks `acting` do something to what is followed, by these steps, those `beside`
-    more than to arrive and to copy, those that are `waiting` may stop there."""
-
-    flow: Flow
-    acting: dict[int, list[Run]]
-    beside: set[int]
-    waiting: set[int]
-    needed: set[int]
-
-    def __post_init__(self) -> None:
-        self._join_of = cache(partial(join_of, self.flow))
-
-    def part(
-        self, number: int, state: PathState, value: Value, then: ControlEdge, otherwise: ControlEdge
-    ) -> ControlEdge:
-        """Threads part at the end of a block; gives the edge to follow first."""
-        join = self._join_of(number)
-        if isinstance(value, Asked):
-            return self._ask(join, state, value, *(then, otherwise))
-        masks: list[int | None] = [None, None]
-        if isinstance(value, EachThread) and state.mask is not None:
-            masks = [state.mask & value.mask, state.mask & ~value.mask]
-        sides = [(e, m) for e, m in zip((then, otherwise), masks, strict=True) if m != 0]
-        if len(sides) == 1:
-            return sides[0][0]
-        condition = value if isinstance(value, EachThread) else None
-        (first, mask), rest = sides
-        if self._are_roles(join, state, sides):
-            edge, other = rest
-            if mask is None or other is None:
-                raise NotFollowedError("unknown-threads")
-            part_roles(state, number, join, other, edge, mask)
-            return first
-        state.sides = (*state.sides, Parted(join, state.mask, rest, (), condition))
-        state.mask = mask
-        return first
-
-    def _ask(
-        self,
-        join: int | None,
-        state: PathState,
-        asked: Asked,
-        then: ControlEdge,
-        otherwise: ControlEdge,
-    ) -> ControlEdge:
-        """Threads go on where a phase is over, and wait for it else: all of them wait, which those that need not
-        do not notice. Gives the edge to the wait. Raises RefineError where that is not all."""
-        no, yes = (then if answer & 1 else otherwise for answer in asked.values)
-        while yes.target != join and not (yes.assigns or yes.loops):
-            after = self.flow.blocks[yes.target]
-            if after.steps or not isinstance(after.exit, step_graph.Goto):
-                break
-            yes = after.exit.edge
-        steps = [step for n in self._between(no.target, join) for step in self.acting.get(n, ())]
-        if yes.target != join or yes.loops or [step.row.phase for step in steps] != ["wait"]:
-            raise RefineError(apart=frozenset({asked.test}))
-        at_join = tuple((t, state.get(s)) for t, s in yes.assigns if t in self.needed)
-        state.sides = (*state.sides, Parted(join, state.mask, None, at_join, asked))
-        return no
-
-    def _are_roles(
-        self, join: int | None, state: PathState, sides: list[tuple[ControlEdge, int | None]]
-    ) -> bool:
-        """Whether the sides run beside each other: both do something, or one may have to wait."""
-        if join is None or all(self.acts(edge.target, join) for edge, _ in sides):
-            only_arrive = not any(
-                self._comes_to(self.beside, edge.target, join) for edge, _ in sides
-            )
-            if join is not None and only_arrive and state.memory.together:
-                return False
-            if state.memory.together:
-                raise NotFollowedError("specialised")
-            return True
-        return not state.memory.together and any(
-            self._comes_to(self.waiting, edge.target, join) for edge, _ in sides
-        )
-
-    def acts(self, first: int, join: int | None) -> bool:
-        """Whether anything is done on paths from one block to another."""
-        return self._comes_to(self.acting.keys(), first, join)
-
-    def _comes_to(self, blocks: Set[int], first: int, join: int | None) -> bool:
-        return not blocks.isdisjoint(self._between(first, join))
-
-    def _between(self, first: int, join: int | None) -> Set[int]:
-        """The blocks on paths from one up to another one."""
-        inside = reached([first], lambda n: self.flow.after(n) if n != join else ())
-        return inside - {join}
-
-    def joined(self, edge: ControlEdge, state: PathState) -> ControlEdge:
-        """The edge to follow: the other side's where one ends a side, or on from where all join. Raises NextRoleError."""
-        while state.sides and edge.target == state.sides[-1].join:
-            if edge.loops:
-                raise NotFollowedError("specialised")
-            parted = state.sides[-1]
-            if isinstance(parted.condition, Asked):
-                raise RefineError(apart=frozenset({parted.condition.test}))
-            at_join = tuple((t, state.get(s)) for t, s in edge.assigns if t in self.needed)
-            if parted.roles:
-                end_role(state, parted, at_join, edge.target)
-            elif parted.rest is None:
-                self._join(parted, at_join, state)
-            else:
-                edge, mask = parted.rest
-                state.sides = (*state.sides[:-1], parted._replace(rest=None, at_join=at_join))
-                state.mask = mask
-                continue
-            # Assigned already: to what is around, the values are those of the targets.
-            edge = ControlEdge(edge.target, tuple((target, target) for target, _ in at_join))
-        return edge
-
-    def _join(
-        self, parted: Parted, at_join: tuple[tuple[int, Value], ...], state: PathState
-    ) -> None:
-        state.sides = state.sides[:-1]
-        state.mask = parted.whole
-        before = dict(parted.at_join)
-        condition = parted.condition if isinstance(parted.condition, EachThread) else None
-        for target, value in at_join:
-            state.env[target] = chosen(condition, before.get(target), value)
