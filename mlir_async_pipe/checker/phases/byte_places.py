@@ -462,9 +462,9 @@ def region_of_access(
     if extent is None:
         return ByteRange(place.root) if contiguous else region_of_view(place, kind)
     memref, layout = as_kind(ir.MemRefType, kind), _layout(kind)
-    if memref is None:
-        return _extent_from(place, extent)
-    if layout is None:
+    if memref is None and len(extent) == 1 and place.low is not None and place.high is not None:
+        return ByteRange(place.root, place.low, place.high + extent[0], place.low == place.high)
+    if memref is None or layout is None:
         return ByteRange(place.root)
     strides, size = layout
     if len(indices) != len(strides) or len(extent) > len(strides):
@@ -485,7 +485,11 @@ def region_of_access(
     # Threads with neighbouring subscripts touch all that lies between, one row of elements wide.
     apart = [value for value in indices if not isinstance(value, int)]
     row = (
-        bool(apart) and strides[-1] == 1 and apart == [indices[-1]] and _is_dense(indices[-1], span)
+        len(apart) == 1
+        and apart[0] is indices[-1]
+        and strides[-1] == 1
+        and isinstance(apart[0], EachThread)
+        and bool((np.diff(np.unique(apart[0].numbers)) <= span).all())
     )
     exact = place.low == place.high and (not apart or row)
     return ByteRange(place.root, low, high + span * size, exact)
@@ -518,21 +522,6 @@ def region_of_shares(
     return ByteRange(place.root, place.low + low * size, place.high + high * size, exact)
 
 
-def _is_dense(value: Value, span: int) -> bool:
-    """Whether each of some threads' numbers is at most `span` after another one."""
-    if not isinstance(value, EachThread):
-        return False
-    return bool((np.diff(np.unique(value.numbers)) <= span).all())
-
-
-def described_region(root: int, spans: Sequence[tuple[int, int]] | None) -> list[ByteRange]:
-    """What a descriptor names of a root, by its `spans`. Raises NotFollowedError where it is not
-    aligned to its swizzle: which lines it names then is not known."""
-    if spans is None:
-        raise NotFollowedError("unknown-place")
-    return [ByteRange(root, low, high, True) for low, high in spans]
-
-
 def bytes_from(place: BytePlace, size: int | None) -> ByteRange:
     """The bytes from a pointer on that a copy moves."""
     if place.low is None or place.low != place.high or size is None:
@@ -550,10 +539,3 @@ def bytes_of_each(place: BytePlace, mask: int, size: int | None) -> ByteRange | 
     if (gaps < size).any():
         return None
     return ByteRange(place.root, int(firsts[0]), int(firsts[-1]) + size, bool((gaps == size).all()))
-
-
-def _extent_from(place: BytePlace, extent: tuple[int, ...]) -> ByteRange:
-    """Bytes after a pointer that threads access."""
-    if place.low is None or place.high is None or len(extent) != 1:
-        return ByteRange(place.root)
-    return ByteRange(place.root, place.low, place.high + extent[0], place.low == place.high)

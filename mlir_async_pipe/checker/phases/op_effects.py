@@ -262,7 +262,11 @@ class OpEffects:
         if "multicast" in at and use != "copy":
             return not_followed
         number = self.number(run)
-        size = _copied_bytes(run.op) if use == "copy" else None
+        size = None
+        if use == "copy":
+            # As many bytes as its row says, or its box has.
+            said = [one.extent for one in accesses(run.op) if one.kind == "write" and one.extent]
+            size = prod(said[0]) if said else box_bytes(run.op)
 
         def execute(spot: Spot) -> None:
             whole = spot.mask
@@ -479,8 +483,11 @@ class OpEffects:
                 return []
             atom, numbers = address_parts(value, mask)
             root, rows, by_k = int(str(atom.key)), (form.m, form.n)[side], form.by_k[side]
-            spans = (described_bytes(bits, rows, by_k) for bits in numbers)
-            return [r for some in spans for r in byte_places.described_region(root, some)]
+            spans = [described_bytes(bits, rows, by_k) for bits in numbers]
+            if None in spans:
+                # One is not aligned to its swizzle: which lines it names is not known.
+                raise NotFollowedError("unknown-place")
+            return [ByteRange(root, *ends, True) for some in spans for ends in some or ()]
 
         def read(spot: Spot) -> Iterator[Touch]:
             regions = named(spot.get(operand), spot.mask)
@@ -504,12 +511,6 @@ class OpEffects:
 def not_followed(spot: Spot, reason: str = "async-proxy") -> None:
     """The effect of an op of which no rule is known here."""
     raise NotFollowedError(reason)
-
-
-def _copied_bytes(op: Any) -> int | None:
-    """The bytes that a copy moves for which it has no operand: as many as its row says, or its box has."""
-    said = [one.extent for one in accesses(op) if one.kind == "write" and one.extent]
-    return prod(said[0]) if said else box_bytes(op)
 
 
 def _by_mbarrier(place: Value, mask: int, use: PhaseUse) -> list[int]:

@@ -135,8 +135,8 @@ class Registers:
             for value in members:
                 registers.read(value, own, mask, certain=not in_place)
             for value in alone:
-                registers.write_alone(value, own, mask)
-            for value in made:
+                registers.check_factor(value, own)
+            for value in (*alone, *made):
                 registers.touch(value, (), Held(own, None, _those(mask), WRITTEN))
 
         return touch
@@ -195,10 +195,6 @@ class Registers:
         for value, at in of_factors:
             self.fill(value, self.parts(value) | {(at, now._replace(by=0, how=FACTOR))})
         self.fill(result, frozenset({((), now)}))
-
-    def write_alone(self, value: int, op: int, mask: int | None) -> None:
-        self.check_factor(value, op)
-        self.touch(value, (), Held(op, None, _those(mask), WRITTEN))
 
     def check_factor(self, value: int, op: int, at: Position = ()) -> None:
         """An op writes a part of a value."""

@@ -89,13 +89,9 @@ class Arithmetic:
             versions += 1
             if versions & (versions - 1):
                 return None
-        elif not self._is_not_negative(op.operands[0]):
+        elif (low := self.value_range(op.operands[0])[0]) is None or low < 0:
             return None
         return (self.linear(op.operands[0]), versions) if versions > 0 else None
-
-    def _is_not_negative(self, value: Value) -> bool:
-        low, _ = self.value_range(value)
-        return low is not None and low >= 0
 
     def range_of(self, form: Linear) -> Interval:
         """An interval that holds the linear form."""

@@ -707,17 +707,11 @@ def given_place(tensor_map: Value) -> tuple[Value, int] | None:
     if isinstance(parameter, str) or not offset.is_constant:
         return None
     _, parameter = _maker(parameter)
-    given = parameter_of(root_of(parameter)) or _is_from_around(parameter, tensor_map)
+    # It may be made around the launch in which the map is.
+    made, launch = defining_op(parameter), enclosing(source_op(tensor_map), ["gpu.launch"])
+    around = made is not None and launch is not None and enclosing(made, ["gpu.launch"]) is None
+    given = around or parameter_of(root_of(parameter)) is not None
     return (parameter, offset.constant) if given else None
-
-
-def _is_from_around(value: Value, tensor_map: Value) -> bool:
-    """Whether a value is made around the launch in which a map is."""
-    made, launch = defining_op(value), enclosing(source_op(tensor_map), _LAUNCH)
-    return made is not None and launch is not None and enclosing(made, _LAUNCH) is None
-
-
-_LAUNCH = ("gpu.launch",)
 
 
 def map_root(tensor_map: Value) -> Root | None:

@@ -181,11 +181,6 @@ class WarpValues:
         by = _any(self._known[lane])
         return ALL if by & lanes else given & ~lanes | by
 
-    def _made_together(self, op: Operation) -> int:
-        """What depends on which lanes of a wave are active depends on the wave, whatever each lane gives."""
-        lanes = shuffles.made_together_by(op)
-        return ALL & ~(self._last_lane if lanes == shuffles.OF_WAVE else lanes)
-
     def _bits(self, value: Value) -> Bits:
         """The least that a value may depend on: nothing at first, then what its parts turn out to, until nothing is added."""
         if value not in self._known:
@@ -219,8 +214,9 @@ class WarpValues:
         if op is not None and shuffles.handed(op) is not None:
             given = self._known[reads[0]]
             return given if shuffles.swapped_by(op) else (self._handed_by_one(op, _any(given)),)
-        if op is not None and shuffles.made_together_by(op):
-            return (self._made_together(op),)
+        if op is not None and (lanes := shuffles.made_together_by(op)):
+            # What depends on which lanes of a wave are active depends on the wave, whatever each lane gives.
+            return (ALL & ~(self._last_lane if lanes == shuffles.OF_WAVE else lanes),)
         if op is not None and shuffles.halves_of(op):
             return (_any(self._known[reads[0]]) & ~shuffles.halves_of(op),)
         bits = [self._known[operand] for operand in reads]
