@@ -11,8 +11,7 @@ the closed form for every iteration.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic
@@ -37,6 +36,8 @@ class CarriedNumbers:
         # Several back edges of a loop need not carry the same.
         self.following = {loop: edges[0] for loop, edges in back.items() if len(edges) == 1}
         self._makers = {n: run for run in flow.runs() if run.makes_values for n in run.results}
+        self._counters = [loop.inductions for loop in flow.loops]
+        self._rings = cache(self._found_rings)
 
     def run(self, loop: int, starts: Numbers, most: int, end: int | None = None) -> list[Numbers]:
         """The numbers of a loop by iteration from `starts` on, up to one in which they are as they were before, or
@@ -59,6 +60,20 @@ class CarriedNumbers:
                 steps.append(known)
         return steps if carried else []
 
+    def rings(self, loop: int, starts: Mapping[int, int]) -> tuple[CarriedSlot, ...]:
+        """The rings of a loop that is entered with the constants `starts` by value number."""
+        following, counters = self.following.get(loop, {}), self._counters[loop]
+        carried = {n: start for n, start in starts.items() if n in following and n not in counters}
+        return self._rings(loop, tuple(sorted(carried.items())))
+
+    def _found_rings(
+        self, loop: int, carried: tuple[tuple[int, int], ...]
+    ) -> tuple[CarriedSlot, ...]:
+        steps = self.run(loop, dict(carried), LARGEST_PERIOD, LARGEST_PERIOD)
+        returned = steps if steps and steps[-1] == steps[0] and len(steps) > 1 else [{}]
+        rings = (_ring(n, [step[n] for step in steps]) for n in returned[0])
+        return tuple(ring for ring in rings if ring is not None)
+
     def _value(self, number: int, now: dict[int, int | None], depth: int = 0) -> int | None:
         """The value that constants and what is known `now` give, None if it depends on anything else."""
         if number not in now:
@@ -76,34 +91,6 @@ class CarriedNumbers:
         rule = arithmetic.rule_of(run.op) if len(known) == len(operands) else None
         value = None if rule is None else rule(known, {})
         return value.constant if value is not None and value.is_constant else None
-
-
-@dataclass
-class CarriedSlots:
-    """The rings of the loops of one kernel, by the starts of what they carry."""
-
-    flow: Flow
-    _known: dict[tuple[int, tuple[tuple[int, int], ...]], tuple[CarriedSlot, ...]] = field(
-        default_factory=dict
-    )
-
-    @cached_property
-    def _numbers(self) -> CarriedNumbers:
-        return CarriedNumbers(self.flow)
-
-    def rings(self, loop: int, starts: Mapping[int, int]) -> tuple[CarriedSlot, ...]:
-        """The rings of a loop that is entered with the constants `starts` by value number."""
-        following = self._numbers.following.get(loop, {})
-        counters = self.flow.loops[loop].inductions
-        carried = {n: start for n, start in starts.items() if n in following and n not in counters}
-        key = (loop, tuple(sorted(carried.items())))
-        found = self._known.get(key)
-        if found is None:
-            steps = self._numbers.run(loop, carried, LARGEST_PERIOD, LARGEST_PERIOD)
-            returned = steps if steps and steps[-1] == steps[0] and len(steps) > 1 else [{}]
-            rings = (_ring(n, [step[n] for step in steps]) for n in returned[0])
-            found = self._known[key] = tuple(ring for ring in rings if ring is not None)
-        return found
 
 
 def _ring(number: int, sequence: list[int]) -> CarriedSlot | None:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import exact, settle
 from mlir_async_pipe.checker.budget import Budget
-from mlir_async_pipe.checker.carried_slots import CarriedSlots
+from mlir_async_pipe.checker.carried_slots import CarriedNumbers
 from mlir_async_pipe.checker.conflicts import Findings
 from mlir_async_pipe.checker.effects import (
     Effects,
@@ -133,7 +133,7 @@ class Explorer:
         self.needed = needed_values(self.flow, sites.values_read, self._loads_constant)
         self.moving = moving_values(self.flow)
         self.live = live_values(self.flow, self.needed, self.precision.until)
-        slots = CarriedSlots(self.flow) if self.rung is Rung.SYMBOLS else None
+        slots = CarriedNumbers(self.flow) if self.rung is Rung.SYMBOLS else None
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
         self.partings = Partings(self.flow, self.values.threads.several)
         self.plans: list[list[Plan]] = []
@@ -361,7 +361,7 @@ class Explorer:
             if ended and len(waiting) > 1:
                 one.issued_by(came, shared)
             meets = any(parting.meets for parting in ended)
-            key = key_of(one, self.precision.periods, self.counted, self.short)
+            key = self._key_of(one)
             same = (key, meets, one.barrier, frozenset(one.facts.items()))
             found[same] = (found[same][0].with_all(one) if same in found else one, meets)
         return list(found.values())
@@ -452,7 +452,7 @@ class Explorer:
 
     def _arrive(self, block: Block, state: State, *, meets: bool) -> bool:
         """Whether no state that came to a block covers this one, which may be widened."""
-        key = key_of(state, self.precision.periods, self.counted, self.short)
+        key = self._key_of(state)
         seen = self.seen.setdefault(block.number, {}).setdefault(key, Seen())
         before = state.facts
         patience = PATIENCE if self.rung is Rung.FIRST else 1
@@ -466,6 +466,38 @@ class Explorer:
         if meets:
             self._another_thread(block.number, 0, state)
         return True
+
+    def _key_of(self, state: State) -> Hashable:
+        """What must be equal for one of two states to cover the other. Of some queues waits count the copies; so does what a
+        scope issues. Iterations of short loops are distinguished."""
+        facts = state.facts
+        bits = frozenset(
+            (atom, known)
+            for atom, known in facts.items()
+            if _is_bit(atom) or (atom.kind == "call" and known.exact is not None)
+        )
+        symbols = frozenset(
+            (atom, known.residue, known.modulus)
+            for atom, known in facts.items()
+            if atom.kind == "symbol" and known.modulus > 1
+        )
+        residues = tuple(
+            (loop, forms.residue(forms.of_atom(Atom("iteration", loop)), period, facts))
+            for loop, period in sorted(self.precision.periods.items())
+        )
+        queues = frozenset(
+            (
+                name,
+                one if state.scopes or name in self.counted else one._replace(open=(), groups=()),
+            )
+            for name, one in state.queues.items()
+        )
+        return (
+            *(frozenset(state.env.items()), queues, state.callers, state.scopes, state.sides),
+            *(state.tainted, state.other, state.uneven, state.unordered, state.turns),
+            *(bits, symbols, residues),
+            tuple(facts.get(Atom("iteration", loop), ANYTHING).exact for loop in self.short),
+        )
 
     def _widen(self, state: State, old: Facts, before: int) -> None:
         """Make a state hold for an older one, too: bounds that move are given up, but for what both say of how far
@@ -793,42 +825,6 @@ class Seen:
             widen(state, known[-1], len(known) - separate)
         known.append(dict(state.facts))
         return True
-
-
-def key_of(
-    state: State, periods: Mapping[int, int], counted: frozenset[str], short: frozenset[int]
-) -> Hashable:
-    """What must be equal for one of two states to cover the other. Of the queues `counted` waits count
-    the copies; so does what a scope issues. Iterations of `short` loops are distinguished."""
-    bits = frozenset(
-        (atom, known)
-        for atom, known in state.facts.items()
-        if _is_bit(atom) or (atom.kind == "call" and known.exact is not None)
-    ) | frozenset(
-        (atom, (known.residue, known.modulus))
-        for atom, known in state.facts.items()
-        if atom.kind == "symbol" and known.modulus > 1
-    )
-    residues = tuple(
-        (loop, forms.residue(forms.of_atom(Atom("iteration", loop)), period, state.facts))
-        for loop, period in sorted(periods.items())
-    )
-    numbers = tuple(state.facts.get(Atom("iteration", loop), ANYTHING).exact for loop in short)
-    queues = frozenset(
-        (name, pending if state.scopes or name in counted else pending._replace(open=(), groups=()))
-        for name, pending in state.queues.items()
-    )
-    return (
-        frozenset(state.env.items()),
-        queues,
-        state.callers,
-        state.scopes,
-        state.sides,
-        (state.tainted, state.other, state.uneven, state.unordered, state.turns),
-        bits,
-        residues,
-        numbers,
-    )
 
 
 _BITS = ("bit", "thread bit")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle, stored, unsigned
-from mlir_async_pipe.checker.carried_slots import CarriedSlots
+from mlir_async_pipe.checker.carried_slots import CarriedNumbers
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, Knowns, product
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.path_values import PathValues
@@ -43,7 +43,7 @@ class Iterations:
     values: PathValues
     needed: set[int]
     largest_wait: int
-    slots: CarriedSlots | None
+    slots: CarriedNumbers | None
 
     def enter(self, state: State, number: int, twin: Callable[[int], int | None]) -> None:
         """The first iteration begins of a loop that has a `twin` of some accesses before it."""
@@ -89,7 +89,7 @@ class Iterations:
         self._bind_rings(state, number)
         bound(state, self.largest_wait)
 
-    def _late_rings(self, state: State, number: int, slots: CarriedSlots) -> None:
+    def _late_rings(self, state: State, number: int, slots: CarriedNumbers) -> None:
         """Slots that rotate from iteration 1 on: one that is counted up before its use begins at -1."""
         rotating = {ring.value for ring in state.rings.get(number, ())}
         starts = {n: start for n, start in _constants(state).items() if n not in rotating}

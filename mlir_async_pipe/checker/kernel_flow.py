@@ -28,7 +28,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     has_body,
     operations,
     terminator,
-    type_text,
     walk,
 )
 from mlir_async_pipe.checker.selection import Callees, callee_of
@@ -542,11 +541,9 @@ def find_inductions(flow: Flow) -> None:
             if is_memory(flow.values[target][1].type):
                 origin = _origin(source, sources, target)
                 moved.setdefault((loop, target), set()).add(origin)
-    for (loop, target), steps in added.items():
-        if len(steps) == 1:
-            (step,) = steps
-            if step is not None:
-                flow.loops[loop].inductions[target] = step
+    for (loop, target), (step, *others) in added.items():
+        if step is not None and not others:
+            flow.loops[loop].inductions[target] = step
     if moved:
         _find_advances(flow, moved, sources)
     counting = [one for one in flow.loops if one.bounds is None and one.inductions]
@@ -565,30 +562,34 @@ def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
     """
     found: dict[int, int | None] = dict(loop.inductions)
     made_of = {counter: {counter} for counter in loop.inductions}
+    parts = [_runs_and_assigns(flow, block) for block in blocks]
     before = -1
     while before != len(found):
         before = len(found)
-        for block in blocks:
-            for step in block.steps:
-                if isinstance(step, Run) and not found.keys().isdisjoint(step.operands):
-                    steps = [found[n] for n in step.operands if n in found]
-                    counters = set[int]().union(*(made_of.get(n, ()) for n in step.operands))
-                    for result in step.results:
-                        if type_text(flow.values[result][1].type) != "i1":
-                            found.setdefault(result, _step_of_result(step, steps))
+        for runs, assigns in parts:
+            for run in runs:
+                if not found.keys().isdisjoint(run.operands):
+                    steps = [found[n] for n in run.operands if n in found]
+                    counters = set[int]().union(*(made_of.get(n, ()) for n in run.operands))
+                    for result in run.results:
+                        if not is_bit(flow.values[result][1].type):
+                            found.setdefault(result, _step_of_result(run, steps))
                             made_of.setdefault(result, counters)
-            assigns = [pair for edge in flow.edges(block) for pair in edge.assigns]
-            assigns += [
-                pair for step in block.steps if isinstance(step, Assign) for pair in step.assigns
-            ]
             for target, source in assigns:
-                if source in found and type_text(flow.values[target][1].type) != "i1":
+                if source in found and not is_bit(flow.values[target][1].type):
                     found.setdefault(target, None)
     loop.counted, loop.compared = found, set(loop.inductions)
-    for run in (step for block in blocks for step in block.steps if isinstance(step, Run)):
+    for run in (run for runs, _ in parts for run in runs):
         if is_operator(run.name, "cmp") and not found.keys().isdisjoint(run.operands):
             loop.compared.update(run.operands)
             loop.tested.update(*(made_of.get(n, ()) for n in run.operands))
+
+
+def _runs_and_assigns(flow: Flow, block: Block) -> tuple[list[Run], list[tuple[int, int]]]:
+    """The ops of a block, and what is assigned in it and on the edges out of it."""
+    assigns = [pair for edge in flow.edges(block) for pair in edge.assigns]
+    assigns += [pair for step in block.steps if isinstance(step, Assign) for pair in step.assigns]
+    return [step for step in block.steps if isinstance(step, Run)], assigns
 
 
 def _step_of_result(run: Run, steps: list[int | None]) -> int | None:
@@ -606,12 +607,9 @@ def _find_advances(
     """Of pointers that loops carry, those that one op moves on: getelementptr %p[%n], %n from before the loop."""
     bodies = dict(loop_bodies(flow).values())
     for (loop, target), origins in moved.items():
-        steps = [step for n in bodies.get(loop, ()) for step in flow.blocks[n].steps]
-        runs = {n: run for run in steps if isinstance(run, Run) for n in run.results}
-        made = {*runs, *(n for step in steps if isinstance(step, Assign) for n, _ in step.assigns)}
-        for number in bodies.get(loop, ()):
-            edges = (edge for edge in flow.edges(flow.blocks[number]))
-            made.update(n for edge in edges for n, _ in edge.assigns)
+        parts = [_runs_and_assigns(flow, flow.blocks[n]) for n in bodies.get(loop, ())]
+        runs = {n: run for part, _ in parts for run in part for n in run.results}
+        made = {*runs, *(target for _, assigns in parts for target, _ in assigns)}
         step = runs.get(min(origins)) if len(origins) == 1 else None
         if step is None or POINTER_STEPS.get(step.name) != "window":
             continue

@@ -166,7 +166,7 @@ class NotFollowedError(Exception):
         self.reason = reason
 
 
-_SENTENCES = {
+PHASE_SENTENCES = {
     "missing-fence": "'{op}' is not ordered after the write of '{other}': a fence for the async proxy is missing",
     "missing-tensor-fence": "'{op}' may not see what '{other}' did: a fence of tensor memory is missing",
     "missing-register-fence": "'{op}' may add to what the registers held before: a fence of products is missing",
@@ -188,4 +188,3 @@ _SENTENCES = {
     "out-of-bounds": "'{op}' is out of bounds",
     "unwaited-copy": "'{op}' may still use workgroup memory when the block ends",
 }
-PHASE_SENTENCES = _SENTENCES

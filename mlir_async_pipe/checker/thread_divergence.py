@@ -11,7 +11,7 @@ of other threads; what merely differs has a form of thread ids or a symbol of it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import Operation, constant_value
@@ -51,7 +51,8 @@ class Divergence:
         self._selections: dict[int, list[int]] = {}
         self._into: list[list[ControlEdge]] = [[] for _ in self.flow.blocks]
         self._pending: list[tuple[int, bool]] = []
-        self.known: set[int] = set()
+        self._made: set[int] = set()
+        self._reads: set[int] = set()
         flow, end = self.flow, len(self.flow.blocks)
         successors = {number: flow.after(number) or [end] for number in range(end)}
         self._after = post_dominators(successors, end)
@@ -72,17 +73,13 @@ class Divergence:
     # Reading the graph --------------------------------------------------------------------
 
     def _read(self) -> None:
-        made: set[int] = set()
-        read: set[int] = set()
         for step in self.flow.steps():
             if isinstance(step, Run):
-                self._run(step, made, read)
+                self._run(step)
             elif isinstance(step, AnyIteration):
-                self._bind(step.loop, step.variable, made, read)
+                self._bind(step.loop, step.variable)
         for target, source in self.flow.assigns():
-            self._users.setdefault(source, []).append(target)
-            made.add(target)
-            read.add(source)
+            self._makes([target], [source])
         for _, edge in self.flow.all_edges():
             self._into[edge.target].append(edge)
         for block in self.flow.blocks:
@@ -91,46 +88,43 @@ class Divergence:
                 loop = self.flow.loops[block.exit.loop]
                 decided_by += loop.decided_by or ()
                 if loop.variable is not None:
-                    self._bind(loop.number, loop.variable, made, read)
+                    self._bind(loop.number, loop.variable)
             for number in decided_by:
                 self._deciding.setdefault(number, []).append(block)
-                read.add(number)
-        self.known = made | read
-        for number in read - made:
+                self._reads.add(number)
+        self.known = self._made | self._reads
+        for number in self._reads - self._made:
             if self._begins_different(number):
                 self._pending.append((number, False))
 
-    def _run(self, run: Run, made: set[int], read: set[int]) -> None:
+    def _makes(self, made: Sequence[int], read: Iterable[int]) -> None:
+        """What is made of what is read differs if that does."""
+        self._made.update(made)
+        for number in read:
+            self._reads.add(number)
+            self._users.setdefault(number, []).extend(made)
+
+    def _run(self, run: Run) -> None:
         if run.makes_values and is_made_of_operands(run.name):
-            made.update(run.results)
-            read.update(run.operands)
-            for given in run.operands:
-                self._users.setdefault(given, []).extend(run.results)
+            self._makes(run.results, run.operands)
             if run.name in SELECT_OPS and not chooses_numbers(run.op):
                 self._selections.setdefault(run.operands[0], []).extend(run.results)
             return
         for result, value in zip(run.results, run.op.results, strict=True):
-            made.add(result)
             reached, different = sources(value)
             if different is not None and self.loads_alike(run.op, run.frame):
                 # All threads that name one place get one value.
                 reached, different = run.op.operands, None
             if different is not None:
                 self._pending.append((result, False))
-            for operand in reached:
-                number = self.flow.number(run.frame, operand)
-                self._users.setdefault(number, []).append(result)
-                read.add(number)
+            self._makes([result], self.flow.numbers_of(run.frame, reached))
 
-    def _bind(self, number: int, variable: int, made: set[int], read: set[int]) -> None:
-        made.add(variable)
+    def _bind(self, number: int, variable: int) -> None:
         loop = self.flow.loops[number]
         if loop.bounds is None and loop.decided_by is None:
             self._pending.append((variable, False))
         # What decides how often a loop runs, and which numbers its iterations have.
-        for bound in (*(loop.bounds or ()), *(loop.decided_by or ())):
-            self._users.setdefault(bound, []).append(variable)
-            read.add(bound)
+        self._makes([variable], (*(loop.bounds or ()), *(loop.decided_by or ())))
 
     def _begins_different(self, number: int) -> bool:
         frame, value = self.flow.values[number]

@@ -6,7 +6,7 @@ gpu.block_id x         a symbol: the same in every thread of the block
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -192,28 +192,17 @@ def _divided_by(op: Operation) -> int | None:
 SIZE = AtomRange(0, None)
 
 _LARGEST_GRID = (1 << 31) - 1
-_BLOCK_ID = AtomRange(0, _LARGEST_GRID - 1)
-_GRID_SIZE = AtomRange(1, _LARGEST_GRID)
-_BLOCK_SIZE = AtomRange(1, 1024)
-
-_OF_KINDS: dict[Kind, AtomRange] = {
-    "block": _BLOCK_ID,
-    "grid_size": _GRID_SIZE,
-    "block_size": _BLOCK_SIZE,
-}
-# By the symbols that stand for these.
-_LAUNCH_FACTS: Mapping[Atom, AtomRange] = {
-    Atom("symbol", (LAUNCH_SYMBOLS[kind], axis)): known
-    for kind, known in _OF_KINDS.items()
-    for axis in range(3)
-}
 
 
 def launch_facts(grid: GridBlocks) -> Knowns:
-    """The same, and what the size of a grid says where it is stated."""
-    found = dict(_LAUNCH_FACTS)
+    """By the symbols that stand for them; also what the size of a grid says where it is stated."""
+    found: Knowns = {}
     for axis, size in enumerate(grid.sizes):
-        if size is not None and grid.stated:
-            found[Atom("symbol", (LAUNCH_SYMBOLS["block"], axis))] = AtomRange(0, size - 1)
-            found[Atom("symbol", (LAUNCH_SYMBOLS["grid_size"], axis))] = AtomRange(size, size)
+        least, most = (size, size) if size is not None and grid.stated else (1, _LARGEST_GRID)
+        known: dict[Kind, AtomRange] = {
+            "block": AtomRange(0, most - 1),
+            "grid_size": AtomRange(least, most),
+            "block_size": AtomRange(1, 1024),
+        }
+        found |= {Atom("symbol", (LAUNCH_SYMBOLS[of], axis)): one for of, one in known.items()}
     return found

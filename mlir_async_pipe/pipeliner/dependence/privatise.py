@@ -132,12 +132,8 @@ def _written_by_its_reader(read: CoveredRegion, writes: list[CoveredRegion]) -> 
 def _happens_with(write: CoveredRegion, read: CoveredRegion) -> bool:
     """Whether the write happens in every iteration in which the read does: each `scf.if`
     around it, with the same condition, stands around the read too."""
-    if not write.conditional:
-        return True
-    guards = _guards(write)
-    if guards is None or write.access is None or not write.access.certain:
-        return False
-    return guards <= (_guards(read) or set())
+    guards = _certain_guards(write)
+    return guards is not None and guards <= (_guards(read) or set())
 
 
 def _is_over(write: CoveredRegion, read: CoveredRegion) -> bool:
@@ -167,17 +163,23 @@ def _same_each_time(asked: tuple[CoveredRegion, Operation]) -> bool:
 def _happens_for_all(write: CoveredRegion, read: CoveredRegion) -> bool:
     """Whether every thread writes in each iteration in which one reads: no condition, or those of
     the read, on which all threads agree; or the threads that do are known by their ids."""
-    if not write.conditional:
-        return True
-    guards = _guards(write, enumerated=True)
-    if guards is None or write.access is None or not write.access.certain:
-        return False
+    guards = _certain_guards(write, enumerated=True)
     uniformity, shared = Uniformity(), _guards(read) or set()
-    return all(
+    return guards is not None and all(
         is_decided_by_thread(guard[0])
         or (guard in shared and uniformity.difference(guard[0]) is None)
         for guard in guards
     )
+
+
+def _certain_guards(
+    write: CoveredRegion, *, enumerated: bool = False
+) -> set[tuple[Value, int]] | None:
+    """All that may keep an access from happening; None if something else may."""
+    if not write.conditional:
+        return set()
+    certain = write.access is not None and write.access.certain
+    return _guards(write, enumerated=enumerated) if certain else None
 
 
 def _guards(region: CoveredRegion, *, enumerated: bool = False) -> set[tuple[Value, int]] | None:
