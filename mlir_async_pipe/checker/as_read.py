@@ -60,7 +60,7 @@ from mlir_async_pipe.waits.ssa.struct_fields import split_fields
 
 def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:
     """The module, or the copy to prove something of, with what is promised."""
-    promises = Promises.of(options)
+    promises = Promises(options)
     otherwise = bool(promises) or any(True for _ in walk_named(root, _is_read_otherwise))
     if not otherwise and not _of_variables(root):
         return root

@@ -46,9 +46,9 @@ class Hazard:
     place: Place
     other_op: str
     other_place: Place
-    queue: str | None
-    count: int | None
-    wait_place: Place | None
+    queue: str | None = None
+    count: int | None = None
+    wait_place: Place | None = None
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,8 @@ def code_of(finding: Finding, sites: list[Site]) -> str:
     later, earlier = sites[finding.later], sites[finding.earlier]
     if finding.cause in _ONE_ENDED:
         return "unknown-hazard"
-    if finding.cause in ("not-visible", "missing-barrier"):
-        return finding.cause
-    if finding.cause == "divergent-barrier" or finding.note:
+    own = ("not-visible", "missing-barrier", "divergent-barrier")
+    if finding.cause in own or finding.note:
         return finding.cause
     if finding.cause == "other-block":
         return "cross-block"
@@ -145,17 +144,14 @@ _SENTENCES = {
 
 
 def record_of(finding: Finding, sites: list[Site], ops: list[Any], function: str) -> Hazard:
-    later, earlier = sites[finding.later], sites[finding.earlier]
+    later, earlier = sites[finding.later].op, sites[finding.earlier].op
     return Hazard(
         "unsafe" if finding.certain else "unknown",
         code_of(finding, sites),
         finding.reason,
         function,
-        later.op.name,
-        Place.of(later.op),
-        earlier.op.name,
-        Place.of(earlier.op),
-        earlier.queue,
+        *(later.name, Place.of(later), earlier.name, Place.of(earlier)),
+        sites[finding.earlier].queue,
         needed_count(finding),
         None if finding.wait is None else Place.of(ops[finding.wait]),
     )
@@ -201,13 +197,8 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
         return (("threads go different ways around it: move it out of the branch", later.op),)
     if finding.cause == "uncommitted":
         counter = f", or wait for {earlier.counter}" if earlier.by_wave else ""
-        return (
-            ("this copy is in no committed group there", earlier.op),
-            (
-                f"commit its group before this access, and wait for it with count 0{counter}",
-                later.op,
-            ),
-        )
+        helps = f"commit its group before this access, and wait for it with count 0{counter}"
+        return ("this copy is in no committed group there", earlier.op), (helps, later.op)
     if finding.cause == "same-op":
         return (
             ("another thread of the block runs it too, and nothing orders the two", later.op),
@@ -230,12 +221,10 @@ def notes(finding: Finding, sites: list[Site], ops: list[Any]) -> tuple[tuple[st
     if finding.cause == "not-visible":
         assert finding.wait is not None
         first = ("this op is complete for its own thread only", earlier.op)
-        if finding.barrier is not None:
-            return first, (
-                "the last barrier is this, before the wait; it belongs after it",
-                ops[finding.barrier],
-            )
-        return first, ("a barrier is missing after this wait", ops[finding.wait])
+        if finding.barrier is None:
+            return first, ("a barrier is missing after this wait", ops[finding.wait])
+        misplaced = "the last barrier is this, before the wait; it belongs after it"
+        return first, (misplaced, ops[finding.barrier])
     age = finding.age or 0
     young = f"{age} younger group{'s' if age != 1 else ''}"
     first = (f"this op is in flight there, with {young} on {_queue(earlier)}", earlier.op)
@@ -265,22 +254,17 @@ def advice(finding: Finding, sites: list[Site]) -> tuple[tuple[str, Any], ...]:
 def _wait_note(finding: Finding, later: Site, earlier: Site, ops: list[Any]) -> tuple[str, Any]:
     age = finding.age or 0
     if finding.wait is None or finding.wait_age is None:
-        return (
-            f"a wait is missing before this: count {age} would do, on {_queue(earlier)}",
-            later.op,
-        )
+        why = f"a wait is missing before this: count {age} would do, on {_queue(earlier)}"
+        return why, later.op
     wait = ops[finding.wait]
     if finding.wait_age < 0:
-        return (
-            f"this wait stands before the group is committed; after the commit count {age} would do",
-            wait,
+        why = (
+            f"this wait stands before the group is committed; after the commit count {age} would do"
         )
+        return why, wait
     given = given_count(wait) or 0
-    return (
-        f"this wait lets {given} group{'s' if given != 1 else ''} stay in flight; "
-        f"at most {finding.wait_age} would do",
-        wait,
-    )
+    stays = f"this wait lets {given} group{'s' if given != 1 else ''} stay in flight"
+    return f"{stays}; at most {finding.wait_age} would do", wait
 
 
 def _queue(site: Site) -> str:
@@ -292,19 +276,8 @@ def _queue(site: Site) -> str:
 def record_in_scope(op: Any, function: str) -> Hazard:
     """The record of a group, wait or barrier that runs inside an async scope."""
     scope = _scope_of(op)
-    return Hazard(
-        "unsafe",
-        IN_SCOPE,
-        "",
-        function,
-        op.name,
-        Place.of(op),
-        scope.name,
-        Place.of(scope),
-        None,
-        None,
-        None,
-    )
+    ends = (op.name, Place.of(op), scope.name, Place.of(scope))
+    return Hazard("unsafe", IN_SCOPE, "", function, *ends)
 
 
 def error_in_scope(op: Any) -> HazardError:

@@ -68,30 +68,17 @@ class CheckOptions(ChipOptions):
 NO_PROMISES = CheckOptions()
 
 
-@dataclass(frozen=True)
 class Promises:
     """What options say, read once. Raises UsageError (bad-option-value)."""
 
-    no_overflow: bool
-    independent: bool
-    boxes: list[Promise]
-    blocks: dict[str, Size]
-    clusters: dict[str, Size]
-
-    @classmethod
-    def of(cls, options: CheckOptions) -> Promises:
-        return cls(
-            options.assume_no_overflow,
-            options.assume_independent,
-            read_boxes(options.assume_boxes),
-            read_sizes("block", options.assume_block_size),
-            read_sizes("cluster", options.assume_cluster_size),
-        )
+    def __init__(self, options: CheckOptions) -> None:
+        self.no_overflow, self.independent = options.assume_no_overflow, options.assume_independent
+        self.boxes = read_boxes(options.assume_boxes)
+        self.blocks = read_sizes("block", options.assume_block_size)
+        self.clusters = read_sizes("cluster", options.assume_cluster_size)
 
     def __bool__(self) -> bool:
-        return (
-            self.no_overflow or self.independent or bool(self.boxes or self.blocks or self.clusters)
-        )
+        return any((self.no_overflow, self.independent, self.boxes, self.blocks, self.clusters))
 
     def write(self, root: Operation) -> None:
         """Write them to the ops below `root`. Raises UsageError (unused-box, unused-size), InputError (bad-box,
@@ -151,9 +138,6 @@ class Promise(NamedTuple):
     byte: int
     box: str
 
-    def is_of(self, kernel: str, argument: int, byte: int) -> bool:
-        return self.kernel in (None, kernel) and (self.argument, self.byte) == (argument, byte)
-
 
 def read_boxes(text: str) -> list[Promise]:
     """The promises of an option `[KERNEL:]ARGUMENT[+BYTE]=SHAPExTYPE,…`. Raises UsageError (bad-option-value)."""
@@ -185,7 +169,7 @@ def promise_boxes(root: Operation, promises: list[Promise]) -> None:
         kernel = symbol_name(function)
         given.append(f"{kernel}:{argument}" + (f"+{byte}" if byte else ""))
         for one in promises:
-            if one.is_of(kernel, argument, byte):
+            if one.kernel in (None, kernel) and (one.argument, one.byte) == (argument, byte):
                 op.attributes[BOX] = _attribute(op, one)
                 box_of(op)
                 unused.discard(one)

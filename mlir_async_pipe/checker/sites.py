@@ -186,32 +186,19 @@ class Sites:
         order = row.order(op)
         for access in accesses(op):
             asynchronous = access.asynchronous or (scope is not None and queue is not None)
+            own_queue = (queue or self.queue_name(op, row)) if asynchronous else None
             memory, *indices = self.flow.numbers_of(frame, (access.memory, *access.indices))
             root = self.roots.number(root_of(access.memory), frame)
+            what = (access.writes, access.kind == "atomic", self.roots.roots[root].space)
+            site = Site(op, access, frame, asynchronous, own_queue, *what, independent)
+            site.root, site.memory, site.indices = root, memory, tuple(indices)
+            if order.strong and not asynchronous:
+                site.strong = _strength(access, order)
+            needed = needed_where(op)
+            site.needed = needed and (self.flow.number(frame, needed[0]), needed[1])
             numbers.append(len(self.sites))
-            self.sites.append(
-                Site(
-                    op,
-                    access,
-                    frame,
-                    asynchronous,
-                    (queue or self.queue_name(op, row)) if asynchronous else None,
-                    access.writes,
-                    access.kind == "atomic",
-                    self.roots.roots[root].space,
-                    independent,
-                    _strength(access, order) if order.strong and not asynchronous else NOT_STRONG,
-                    root,
-                    memory,
-                    tuple(indices),
-                    needed=self._needed(op, frame),
-                )
-            )
+            self.sites.append(site)
         self._of[op, frame] = tuple(numbers)
-
-    def _needed(self, op: Any, frame: int) -> tuple[int, bool] | None:
-        needed = needed_where(op)
-        return needed and (self.flow.number(frame, needed[0]), needed[1])
 
     def independent(self, op: Any) -> int | None:
         """The kernel or loop whose author asserted independence: of a loop its number on an op of an
@@ -303,17 +290,14 @@ class Sites:
 
     def op_number(self, op: Any) -> int:
         """A number for any op that a finding may name."""
-        found = self._op_numbers.get(op)
-        if found is None:
-            found = self._op_numbers[op] = len(self.ops)
+        if op not in self._op_numbers:
+            self._op_numbers[op] = len(self.ops)
             self.ops.append(op)
-        return found
+        return self._op_numbers[op]
 
     def queue_name(self, op: Any, row: Row) -> str | None:
         """The FIFO of an op; abstract queues share the one of the chip, if there is one."""
-        if op is None or row.queue is None:
-            return None
-        queue = queue_of(op)
+        queue = None if op is None or row.queue is None else queue_of(op)
         if queue is None:
             return None
         if self.is_abstract(op) and self.chip is not None and self.chip.copy_queue is not None:
@@ -368,16 +352,13 @@ class Sites:
 
     def opaque(self, op: Any, frame: int, space: str = "global") -> int:
         """The site of an op that is not in the vocabulary: it may write anything in `space`."""
-        found = self._opaque.get((op, frame, space))
-        if found is None:
-            found = self._opaque[op, frame, space] = len(self.sites)
-            independent = self.independent(op)
+        if (op, frame, space) not in self._opaque:
+            self._opaque[op, frame, space] = len(self.sites)
+            what = (False, None, True, False, space, self.independent(op))
             # Through workgroup memory, and where threads may meet, others see what it did.
             logged = space == "workgroup" or bool(self.tracked)
-            self.sites.append(
-                Site(op, None, frame, False, None, True, False, space, independent, logged=logged)
-            )
-        return found
+            self.sites.append(Site(op, None, frame, *what, logged=logged))
+        return self._opaque[op, frame, space]
 
     def is_unknown(self, run: Run) -> bool:
         """Whether an op may touch any memory that it can reach, since nobody knows what it does. Of code and
@@ -399,7 +380,9 @@ class Sites:
         given nothing, what is not ours, too."""
         if given and op.name not in CALL_OPS:
             return given
-        return given | {n for n, root in enumerate(self.roots.roots) if not is_local(root)}
+        # Memory of these kinds nobody outside the function can reach.
+        local = ("allocation", "attribution")
+        return given | {n for n, root in enumerate(self.roots.roots) if root.kind not in local}
 
     def is_harmless(self, op: Any) -> bool:
         """Ops outside the vocabulary that touch no memory which a copy could."""
@@ -418,11 +401,6 @@ def _strength(access: Access, order: MemoryOrder) -> Strength:
         return Strength(order.scope, None)
     element = 1 if is_pointer(access.memory) else element_bytes(access.memory)
     return Strength(order.scope, prod(access.extent) * element or None)
-
-
-def is_local(root: Root) -> bool:
-    """Memory that nobody outside the function can reach."""
-    return root.kind in ("allocation", "attribution")
 
 
 class Strength(NamedTuple):
@@ -531,8 +509,7 @@ class Roots:
 
     def __post_init__(self) -> None:
         # Copies in flight are looked up in pairs: each question is asked once.
-        self.spaces = cache(self._spaces)
-        self.may_alias = cache(self._may_alias)
+        self.spaces, self.may_alias = cache(self._spaces), cache(self._may_alias)
         self.threads_may_meet = cache(self._threads_may_meet)
 
     def number(self, root: Root, frame: int) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -163,8 +163,7 @@ def range_length(atom: Atom) -> int | None:
 Pairs = tuple[tuple[Piece, Piece], ...]
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(NamedTuple):
     """The answer for pairs of pieces, and how many positions were enumerated for it."""
 
     answer: Overlap
@@ -211,19 +210,22 @@ class Grid:
         ids = self._ids([piece.start for pair in pairs for piece in pair])
         if ids is None:
             return Overlap("cannot tell", "block-size")
-        starts_a = self._positions([x for x, _ in pairs], ids, lanes[0])
-        starts_b = self._positions([y for _, y in pairs], ids, lanes[1])
-        if starts_a is None or starts_b is None:
-            return Overlap("cannot tell", "enumeration-limit")
-        rows_a = self._restrict(starts_a, lanes[0])
-        rows_b = self._restrict(starts_b, lanes[1])
-        rows_a = _within(rows_a, self.ranges[0], ids)
-        rows_b = _within(rows_b, self.ranges[1], ids)
-        if self.threads.alike and not self.threads.is_open:
-            for rows in (rows_a, rows_b):
+        found: list[np.ndarray] = []
+        for end, first, met in zip((0, 1), lanes, self.ranges, strict=True):
+            rows = self._positions([pair[end] for pair in pairs], ids, first)
+            if rows is None:
+                return Overlap("cannot tell", "enumeration-limit")
+            if first is not None and not self.threads.is_open:
+                # Only the first lanes of each warp, where it is known which those are.
+                rows = rows[rows[:, 0] % self.threads.lanes < first]
+            if met:
+                values = {atom: numbers[rows[:, 0]] for atom, numbers in ids.items()}
+                rows = rows[within(rows[:, 0], met, values)]
+            if self.threads.alike and not self.threads.is_open:
                 rows[:, 0] &= ~self.threads.alike
+            found.append(rows)
         lengths = np.array([(x.length, y.length) for x, y in pairs], dtype=np.int64)
-        return self._meet(rows_a, rows_b, lengths)
+        return self._meet(found[0], found[1], lengths)
 
     def _ids(self, used: list[Form]) -> Mapping[Atom, np.ndarray] | None:
         """The ids of all threads that could be in the block, by number; None where they depend
@@ -241,12 +243,6 @@ class Grid:
             else open_ids(self.threads.axes, self.threads.most)
         )
 
-    def _restrict(self, rows: np.ndarray, lanes: int | None) -> np.ndarray:
-        """Only the first `lanes` of each warp, where it is known which those are."""
-        if lanes is None or self.threads.is_open:
-            return rows
-        return rows[rows[:, 0] % self.threads.lanes < lanes]
-
     def _positions(
         self, pieces: list[Piece], ids: Mapping[Atom, np.ndarray], lanes: int | None
     ) -> np.ndarray | None:
@@ -261,14 +257,11 @@ class Grid:
         constrained = self.same_thread or self.ranges != ((), ()) or lanes is not None
         constrained = constrained or self.threads.alike > 0
         number = total if uses_threads or constrained else min(total, 2)
-        points = number
-        for count in (*counts, *(count for _, (_, count) in steps)):
-            points *= count
-        if points > LARGEST_ENUMERATION:
+        extents = (number, *counts, *(count for _, (_, count) in steps))
+        if prod(extents) > LARGEST_ENUMERATION:
             return None
-        self.positions += points
-        axes = np.indices((number, *counts, *(count for _, (_, count) in steps)))
-        axes = axes.reshape(len(axes), -1)
+        self.positions += prod(extents)
+        axes = np.indices(extents).reshape(len(extents), -1)
         values: dict[Atom, np.ndarray] = {}
         for position, atom in enumerate(free):
             values[atom] = axes[1 + position] + (forms.range_of(atom).low or 0)
@@ -321,14 +314,6 @@ class Grid:
                 return YES
             unsure = unsure or bool(meets.any())
         return Overlap("cannot tell", "block-size") if unsure else NO
-
-
-def _within(rows: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarray]) -> np.ndarray:
-    """The rows of threads that meet conditions."""
-    if not ranges:
-        return rows
-    values = {atom: numbers[rows[:, 0]] for atom, numbers in ids.items()}
-    return rows[within(rows[:, 0], ranges, values)]
 
 
 def within(threads: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarray]) -> np.ndarray:
