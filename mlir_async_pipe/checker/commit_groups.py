@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from mlir_async_pipe.checker.partings import after_barrier, is_reached_by_all
 from mlir_async_pipe.checker.path_values import PathValues
@@ -31,21 +31,6 @@ from mlir_async_pipe.vocabulary import Row, given_count, row_of
 from mlir_async_pipe.vocabulary.async_ops import count_operand
 
 Spaces = frozenset[str]
-
-
-class _Waited(NamedTuple):
-    """A wait for groups of `queue`, of which it takes one of the abstract queue `own`: its form, the count that it was `given`, the value number
-    of one that is an operand, the tokens that say one (None: they do not), whether sources only
-    are known to be reusable, its number."""
-
-    queue: str
-    own: str
-    form: str
-    given: int | None
-    counted: int | None
-    tokens: tuple[int, ...] | None
-    read_only: bool
-    number: int
 
 
 @dataclass
@@ -127,62 +112,58 @@ class Groups:
             return partial(self._wait_for_ops, queues, queue, given, number)
         if queue is None:
             return State.taint
-        tokens = run.operands if self.sites.reads_tokens(run.op, row) else None
-        operand = count_operand(run.op)
-        counted = None if operand is None else self.values.flow.number(run.frame, operand)
-        waited = _Waited(
-            queue,
-            self.sites.own_queue(run.op),
-            row.wait.form,
-            given,
-            counted,
-            tokens,
-            row.wait.completes(run.op) == "read",
-            number,
-        )
-        return partial(self._wait, waited)
+        form, own = row.wait.form, self.sites.own_queue(run.op)
+        read_only = row.wait.completes(run.op) == "read"
+        count_of = self._count_of(run, row, own)
 
-    def _wait(self, waited: _Waited, state: State) -> None:
-        pending = state.queues.get(waited.queue, Pending())
-        count = self._count(waited, state, pending)
-        if count is None:
-            return
-        kept, retired = pending.groups[:count], pending.groups[count:]
-        left: tuple[Group, ...] = ()
-        if waited.read_only:
-            left = tuple(self._without_reads(group) for group in retired)
-            retired = ()
-        untaken = pending.untaken
-        if waited.form == "next":
-            untaken = tuple((n, ages[n == waited.own :]) for n, ages in untaken)
-        state.queues[waited.queue] = pending._replace(
-            groups=(*kept, *left), wait=waited.number, since=0, untaken=untaken
-        )
-        self._retire(state, [issue for group in retired for issue in group], waited.number)
+        def wait(state: State) -> None:
+            pending = state.queues.get(queue, Pending())
+            count = count_of(state, pending)
+            if count is None:
+                return
+            kept, retired = pending.groups[:count], pending.groups[count:]
+            left: tuple[Group, ...] = ()
+            if read_only:
+                # Sources only are known to be reusable.
+                left, retired = tuple(map(self._without_reads, retired)), ()
+            untaken = pending.untaken
+            if form == "next":
+                untaken = tuple((n, ages[n == own :]) for n, ages in untaken)
+            state.queues[queue] = pending._replace(
+                groups=(*kept, *left), wait=number, since=0, untaken=untaken
+            )
+            self._retire(state, [issue for group in retired for issue in group], number)
 
-    def _count(self, waited: _Waited, state: State, pending: Pending) -> int | None:
-        """How many groups the wait leaves in flight; None if it promises nothing."""
-        if waited.given is not None:
-            return max(waited.given, 0)
-        if waited.form == "next":
-            return next(iter(dict(pending.untaken).get(waited.own, ())), 0)
-        if waited.form == "count":
-            return None
-        if waited.counted is not None:
-            form = self.values.form(state, waited.counted)
-            if form.is_constant:
-                return max(form.constant, 0)
-            # What the wait promises depends on a number that is not known here.
-            state.taint()
-            return None
-        if waited.tokens is None:
-            # device_async_wait without numGroups waits for everything.
-            return 0
-        ages = []
-        for operand in waited.tokens:
-            token = state.env.get(operand)
-            if isinstance(token, Token) and token.age <= self.sites.largest_wait:
-                ages.append(token.age)
+        return wait
+
+    def _count_of(self, run: Run, row: Row, own: str) -> Callable[[State, Pending], int | None]:
+        """How many groups a wait leaves in flight, which takes one of the abstract queue `own`; None if it promises nothing."""
+        assert row.wait is not None
+        given, operand = given_count(run.op), count_operand(run.op)
+        if given is not None:
+            return lambda state, pending: max(given, 0)
+        if row.wait.form == "next":
+            return lambda state, pending: next(iter(dict(pending.untaken).get(own, ())), 0)
+        if row.wait.form == "count":
+            return lambda state, pending: None
+        if operand is not None:
+            return partial(self._counted, self.values.flow.number(run.frame, operand))
+        if self.sites.reads_tokens(run.op, row):
+            return partial(self._by_tokens, run.operands)
+        # device_async_wait without numGroups waits for everything.
+        return lambda state, pending: 0
+
+    def _counted(self, number: int, state: State, pending: Pending) -> int | None:
+        form = self.values.form(state, number)
+        if form.is_constant:
+            return max(form.constant, 0)
+        # What the wait promises depends on a number that is not known here.
+        state.taint()
+        return None
+
+    def _by_tokens(self, operands: tuple[int, ...], state: State, pending: Pending) -> int | None:
+        tokens = [t for t in map(state.env.get, operands) if isinstance(t, Token)]
+        ages = [token.age for token in tokens if token.age <= self.sites.largest_wait]
         return min(ages) if ages else None
 
     def _without_reads(self, group: Group) -> Group:

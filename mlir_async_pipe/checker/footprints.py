@@ -484,33 +484,23 @@ def neighbours(
     for axis in grid.open_axes:
         distances = [1 << n for n in range(((grid.sizes[axis] or 2) - 1).bit_length())]
         for shift in (pair for far in distances for pair in ((0, far), (far, 0))):
-            ends = []
+            ends, blocks = [], []
             for group, step in zip((a, b), shift, strict=True):
                 numbers = dict.fromkeys(free, 0)
                 for atom in atoms:
+                    along = block_axis(atom)
                     if atom.kind == "iteration":
                         numbers[atom] = group.facts.get(atom, ANYTHING).low or 0
-                for along in range(3):
-                    low = of_axis(group.facts, along).low or 0
-                    for atom in atoms:
-                        if block_axis(atom) == along:
-                            numbers[atom] = low + (step if along == axis else 0)
+                    elif along is not None:
+                        low = of_axis(group.facts, along).low or 0
+                        numbers[atom] = low + (step if along == axis else 0)
                 ends.append(numbers)
-            possible = _may_be(grid, a, axis, shift[0]) and _may_be(grid, b, axis, shift[1])
-            first, second = (
-                (of_axis(group.facts, axis).low or 0) + step
-                for group, step in zip((a, b), shift, strict=True)
-            )
-            if possible and first != second:
+                known, size = of_axis(group.facts, axis), grid.sizes[axis]
+                number = (known.low or 0) + step
+                exists = known.high is None or number <= known.high
+                blocks.append(number if exists and (size is None or number < size) else None)
+            if None not in blocks and blocks[0] != blocks[1]:
                 yield ends[0], ends[1]
-
-
-def _may_be(grid: GridBlocks, group: AccessGroup, axis: int, step: int) -> bool:
-    """Whether there is a block `step` after the first one of a group."""
-    known = of_axis(group.facts, axis)
-    number = (known.low or 0) + step
-    size = grid.sizes[axis]
-    return (known.high is None or number <= known.high) and (size is None or number < size)
 
 
 def of_axis(facts: Knowns, axis: int) -> AtomRange:

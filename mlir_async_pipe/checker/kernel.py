@@ -145,13 +145,10 @@ def threads_of(
         return of_lanes((1, 1, 1), False, lanes)
     if several:
         return of_lanes(None, True, lanes, "xyz")
-    called = around.callees.values() if around is not None and _calls(names) else ()
+    calls = around is not None and not names.isdisjoint(CALL_OPS)
+    called = around.callees.values() if around is not None and calls else ()
     read = axes_read((kernel, *called)) | {0}
     return of_lanes(None, True, lanes, "".join(axis for n, axis in enumerate("xyz") if n in read))
-
-
-def _calls(names: set[str]) -> bool:
-    return not names.isdisjoint(CALL_OPS)
 
 
 def name_of(kernel: Any) -> str:

@@ -10,7 +10,8 @@ two sides meet in threads that differ; of a loop inside a side any iteration may
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -39,10 +40,9 @@ class Partings:
 
     flow: Flow
     several: bool
-    _joins: dict[int, int | None] = field(default_factory=dict)
-    _even: dict[int, bool] = field(default_factory=dict)
-    _apart: dict[int, bool] = field(default_factory=dict)
-    _alone: dict[int, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ends = cache(self._ends_of)
 
     def at_exit(self, block: Block, sides: list[Facts], state: State) -> Parting | None:
         """A new parting at the end of a block; None if all threads take the same side.
@@ -52,15 +52,19 @@ class Partings:
         decided = _decided(sides, state.facts)
         if not self._part(decided):
             return None
-        number = block.number
-        if number not in self._joins:
-            join = self._joins[number] = join_of(self.flow, number)
-            self._even[number] = has_even_barriers(self.flow, number, join)
-            self._apart[number] = join is None and never_meet(self.flow, number)
-            self._alone[number] = join is None and never_meet(self.flow, number, number)
-        end = ENDED if self._apart[number] else self._joins[number]
+        end, even, meets = self._ends(block.number)
         by_ids = all(map(is_thread_condition, decided))
-        return Parting(end, dict(state.facts), self._even[number], by_ids, not self._alone[number])
+        return Parting(end, dict(state.facts), even, by_ids, meets)
+
+    def _ends_of(self, branch: int) -> tuple[int | None, bool, bool]:
+        """Where paths that part at a block meet again; whether equally many barriers stand on all of them until then, so that
+        threads which part there meet at each of them (of paths without a join see `left_apart`); whether threads of another
+        side may come where they end."""
+        join = join_of(self.flow, branch)
+        if join is not None:
+            return join, len(_counts(self.flow, branch, join)) == 1, True
+        end = ENDED if never_meet(self.flow, branch) else None
+        return end, True, not never_meet(self.flow, branch, branch)
 
     def left_apart(self, block: Block, state: State) -> frozenset[int]:
         """The loops that only some paths out of a block leave; `ENDED` if some paths end without
@@ -70,10 +74,13 @@ class Partings:
             for edge in self.flow.edges(block)
         ]
         apart = frozenset.union(*sides) - frozenset.intersection(*sides)
-        if apart or self._joins.get(block.number) is not None:
+        if apart or self._ends(block.number)[0] not in (None, ENDED):
             return apart
         remembered = next(iter(state.events()), None) is not None
-        steps = [self._steps_from(edge.target) for edge in self.flow.edges(block)]
+        steps: list[list[Step]] = [
+            [step for n in _reached(self.flow, edge.target) for step in self.flow.blocks[n].steps]
+            for edge in self.flow.edges(block)
+        ]
         waited = [any(map(is_barrier, side)) for side in steps]
         touched = any(
             isinstance(step, Run) and not step.makes_values
@@ -83,9 +90,6 @@ class Partings:
         )
         uneven = any(waited) and (all(waited) or remembered or touched)
         return frozenset({ENDED}) if uneven else frozenset()
-
-    def _steps_from(self, first: int) -> list[Step]:
-        return [step for n in _reached(self.flow, first) for step in self.flow.blocks[n].steps]
 
     def at_choice(self, sides: list[Facts], state: State) -> Parting | None:
         """A new parting where threads choose different values; it lasts until paths meet."""
@@ -135,15 +139,6 @@ def never_meet(flow: Flow, branch: int, last: int | None = None) -> bool:
 
 def is_barrier(step: Step) -> bool:
     return isinstance(step, Run) and step.row.barrier is not None
-
-
-def has_even_barriers(flow: Flow, branch: int, join: int | None) -> bool:
-    """Whether every path from a block to its join passes equally many barriers, so that threads
-    which part there meet at each of them. (Paths without a join leave a loop, or end: see
-    `left_apart`.)"""
-    if join is None:
-        return True
-    return len(_counts(flow, branch, join)) == 1
 
 
 def _counts(flow: Flow, branch: int, join: int) -> frozenset[int]:

@@ -310,12 +310,9 @@ def touched_by_call(call: Operation) -> list[tuple[Root, bool]] | None:
     for op in walk(callee):
         if op == callee:
             continue
-        row = row_of(op)
-        if op.name in CALL_OPS or is_synchronisation(op) or order_of(op) != UNORDERED:
-            return None
-        if row.asynchronous(op):
-            return None
-        if op.name not in EXIT_OPS and is_opaque(op):
+        orders = is_synchronisation(op) or order_of(op) != UNORDERED
+        opaque = op.name not in EXIT_OPS and is_opaque(op)
+        if op.name in CALL_OPS or orders or opaque or row_of(op).asynchronous(op):
             return None
         for access in accesses(op):
             inner = root_of(access.memory)
