@@ -5,8 +5,7 @@
     arith.select                         decided by the condition, else the path splits
     arith.minui                          the one that is never larger, else `min(a, b)`
 
-The answer is None where the result is not a form of the operands; the caller then makes it an
-opaque symbol.
+The answer is None where the result is not a form of the operands; the caller then makes it an opaque symbol.
 """
 
 from __future__ import annotations
@@ -356,9 +355,8 @@ def has_rule(name: str) -> bool:
 
 
 def rule_of(op: Any) -> Bound | None:
-    """The rule for an op, its types and attributes read once: (forms of its operands, facts) to
-    the form of its result, None if that is opaque. Raises `OpenError` where a
-    select is open.
+    """The rule for an op, its types and attributes read once: (forms of its operands, facts) to the form of its result,
+    None if that is opaque. Raises `OpenError` where a select is open.
     """
     return meaning_of(op)[1] if has_rule(op.name) else None
 

@@ -238,16 +238,13 @@ def _replaced(poll: Operation) -> bool:
     i1 = ir.IntegerType.get_signless(1, poll.context)
     build = IntegerWriter(before(poll), poll.location)
     over = build.make(POLL, [*poll.operands, other], i1)
-    if _asks_whether_it_runs(compared):
+    if compared.name == "arith.cmpi" and integer_attribute(compared, "predicate") == _EQUAL:
+        # It asks whether the phase still runs.
         over = build.binary("arith.xori", over, constant(1, i1, build.ip, build.location))
     compared.results[0].replace_all_uses_with(over)
     for op in (compared, parity, poll):
         op.erase()
     return True
-
-
-def _asks_whether_it_runs(compared: Operation) -> bool:
-    return compared.name == "arith.cmpi" and integer_attribute(compared, "predicate") == _EQUAL
 
 
 def _compared_with(op: Operation, parity: Value) -> Value | None:

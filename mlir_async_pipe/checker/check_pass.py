@@ -4,10 +4,9 @@
     session.records["checks"]      one CheckSummary a kernel
     session.records["roles"]       one RoleUse for each op on mbarriers of each role
 
-Nothing is executed and nothing is edited: numbers are kept as forms over iteration numbers
-and thread ids, states of queues are followed along all paths until they repeat. An access is
-*safe* if no path has a conflict, *unsafe* (an error with two notes) if one certainly has,
-else *unknown* (a warning with a reason).
+Nothing is executed and nothing is edited: numbers are kept as forms over iteration numbers and thread ids, states of
+queues are followed along all paths until they repeat. An access is *safe* if no path has a conflict, *unsafe* (an error
+with two notes) if one certainly has, else *unknown* (a warning with a reason).
 """
 
 from __future__ import annotations

@@ -51,8 +51,7 @@ class Groups:
         state.queues[queue] = pending
 
     def commit(self, results: tuple[int, ...], queue: str | None, own: str, state: State) -> None:
-        """The open group becomes the youngest one, of the abstract queue `own`; `results` are its
-        token."""
+        """The open group becomes the youngest one, of the abstract queue `own`; `results` are its token."""
         if queue is None:
             state.taint()
             return

@@ -89,8 +89,7 @@ class NearAccesses:
 
 @dataclass
 class OutsideAccesses:
-    """Ops side by side whose accesses only other blocks, or threads that meet nowhere else, may
-    conflict with.
+    """Ops side by side whose accesses only other blocks, or threads that meet nowhere else, may conflict with.
 
     Where all states give the same event, one of them is enough.
     """
@@ -465,8 +464,7 @@ class Effects:
             self.judge.in_scope.add(number)
 
     def _opaque(self, run: Run, state: State) -> None:
-        """An op that is not in the vocabulary may touch the memory that it can reach, and may be a
-        barrier."""
+        """An op that is not in the vocabulary may touch the memory that it can reach, and may be a barrier."""
         views = (self.values.view(state, number) for number in self.sites.values_read(run))
         given = {view.root for view in views if view is not None}
         unknown = self.sites.is_unknown(run)
@@ -543,11 +541,10 @@ def _spread_over_lanes(region: Region) -> Region:
 #     load %t[%other]
 #     barrier          not relied on, if nobody stores to %t after it
 #
-# A path remembers what its last barrier emptied out of `done` and `log`, until the next barrier; an
-# access that would race with any of it relies on that barrier. What is asked is whether this barrier
-# *alone* can go. States are the same whatever they remember of this, so of two paths that meet one is
-# followed: a barrier that nobody was seen to rely on may be needed nevertheless. It can go only if
-# the kernel is proven without it.
+# A path remembers what its last barrier emptied out of `done` and `log`, until the next barrier; an access that would
+# race with any of it relies on that barrier. What is asked is whether this barrier *alone* can go. States are the same
+# whatever they remember of this, so of two paths that meet one is followed: a barrier that nobody was seen to rely on
+# may be needed nevertheless. It can go only if the kernel is proven without it.
 
 
 @dataclass
@@ -578,8 +575,7 @@ class ReliedBarriers:
         return self.judge.roots.spaces(event.region.root) <= spaces
 
     def access(self, later: Event, state: State) -> None:
-        """Remember the barriers that keep this access from what is before them; without points
-        left, all of them."""
+        """Remember the barriers that keep this access from what is before them; without points left, all of them."""
         budget = self.judge.comparer.budget
         for p in state.passed:
             if p.barrier not in self.numbers and (

@@ -1,18 +1,16 @@
 """Follows all paths through a kernel until no new abstract state appears.
 
-Work is a heap of (block, step, state), the first block in reverse post-order next: what comes
-after a loop, or after the sides of a branch, is followed when all states have come there, the one
-that remembers most first. Where a condition is open the state splits; where paths meet, a state
-that is covered by one seen before is dropped. A state that differs from an earlier one only in its
-numbers (iteration, trip count) is widened: the numbers become an interval with a common residue, so
-a loop is left after about V + depth iterations of V slots, whatever its trip count.
+Work is a heap of (block, step, state), the first block in reverse post-order next: what comes after a loop, or after
+the sides of a branch, is followed when all states have come there, the one that remembers most first. Where a condition
+is open the state splits; where paths meet, a state that is covered by one seen before is dropped. A state that differs
+from an earlier one only in its numbers (iteration, trip count) is widened: the numbers become an interval with a common
+residue, so a loop is left after about V + depth iterations of V slots, whatever its trip count.
 
     if %p { copy a }      the state with the copy in flight covers the one without it: four
     if %q { copy b }      open conditions before a wait are one state there, not 16
 
-What is easy to get wrong: two states are "the same" only with equal values, queues and bits;
-residues of iteration numbers are part of that, as far as some `mod V` in the kernel needs
-them (see `periods`).
+What is easy to get wrong: two states are "the same" only with equal values, queues and bits; residues of iteration
+numbers are part of that, as far as some `mod V` in the kernel needs them (see `periods`).
 """
 
 from __future__ import annotations
@@ -106,12 +104,11 @@ class OneSided(NamedTuple):
 class Explorer:
     """One run over one kernel. `budget` bounds the work.
 
-    On the rung of symbols slots are remainders of iteration numbers: a ring's states repeat after
-    one iteration more than it has groups in flight. What is then safe is safe; what is not
-    must be looked at again with iteration numbers modulo those of the `precision`, slot by slot. `enough`: of what was
-    found, whether to stop. `lost` are the ops on the paths that move control in a way
-    that nobody knows; `decided` are the iteration numbers by which paths part in a loop. `forgotten`: what must be
-    remembered for a path that decides one comparison twice, as fields of a precision.
+    On the rung of symbols slots are remainders of iteration numbers: a ring's states repeat after one iteration more
+    than it has groups in flight. What is then safe is safe; what is not must be looked at again with iteration numbers
+    modulo those of the `precision`, slot by slot. `enough`: of what was found, whether to stop. `lost` are the ops on
+    the paths that move control in a way that nobody knows; `decided` are the iteration numbers by which paths part in a
+    loop. `forgotten`: what must be remembered for a path that decides one comparison twice, as fields of a precision.
     """
 
     flow: Flow
@@ -170,6 +167,7 @@ class Explorer:
             for header, (loop, body) in bodies.items()
             if any(other in body for other in bodies if other != header) and not self._carries(loop)
         }
+        # By loop the accesses in it that conflict like those before it.
         alike = sites.alike if self.rung is Rung.SYMBOLS else []
         self.twins = {
             loop: {alike[site]: site for site in inside}
@@ -580,8 +578,7 @@ class Explorer:
         return None
 
     def _alone_until_join(self, edge: ControlEdge) -> tuple[list[Step], ControlEdge] | None:
-        """What runs on a side of a branch, and the edge to where paths meet; None if it does more than
-        to run ops."""
+        """What runs on a side of a branch, and the edge to where paths meet; None if it does more than to run ops."""
         block = self.flow.blocks[edge.target]
         if edge.loops or not self.needed.isdisjoint(target for target, _ in edge.assigns):
             return None

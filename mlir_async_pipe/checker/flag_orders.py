@@ -4,12 +4,11 @@
     thread 1: while (load acquire %flag == 0) {}; load %x         ordered, if it is that store it read
     thread 2: load %x; load acquire %flag                         a race
 
-What is after an acquire begins after what is before the release that it reads from (PTX ISA, "Causality
-order"). Two accesses *may* be ordered if a release may follow the one and an acquire precede the other,
-on any paths: whether they race is unknown then (`memory-order`), unless `AwaitedFlags` proves that
-they are ordered. If there is neither, nothing orders them. Between threads of a block what
-counts stands in one barrier interval; between blocks the releases and acquires of any thread that
-the block meets in between do.
+What is after an acquire begins after what is before the release that it reads from (PTX ISA, "Causality order"). Two
+accesses *may* be ordered if a release may follow the one and an acquire precede the other, on any paths: whether they
+race is unknown then (`memory-order`), unless `AwaitedFlags` proves that they are ordered. If there is neither, nothing
+orders them. Between threads of a block what counts stands in one barrier interval; between blocks the releases and
+acquires of any thread that the block meets in between do.
 """
 
 from __future__ import annotations
@@ -235,8 +234,7 @@ class FlagOrders:
 
 
 class AwaitedFlag(NamedTuple):
-    """The sites of the acquire that spins on a flag, in the blocks `loop`, and of the only store that
-    ends it."""
+    """The sites of the acquire that spins on a flag, in the blocks `loop`, and of the only store that ends it."""
 
     acquire: int
     release: int
@@ -292,8 +290,7 @@ class AwaitedFlags:
 
     @cached_property
     def _barriers(self) -> list[Point]:
-        """The barriers that order global memory and that all threads of a block come to, if one of
-        them does."""
+        """The barriers that order global memory and that all threads of a block come to, if one of them does."""
         fences = self._points.fences
         found = [p for p in self._points.all() if fences(p, frozenset({"global"}))]
         waves = [p for p in self._points.all() if self._points.counts_waves(p)]

@@ -264,8 +264,7 @@ def in_rows(
 def conflicting(
     groups: Iterable[AccessGroup], threads: Scope
 ) -> Iterator[tuple[AccessGroup, AccessGroup]]:
-    """The pairs of groups that may race between threads of a block, or of the device; each group
-    with itself too."""
+    """The pairs of groups that may race between threads of a block, or of the device; each group with itself too."""
     for a, b in combinations_with_replacement(groups, 2):
         if conflict(a.manner, b.manner, threads) is not False and may_be_one_launch(
             a.launch, b.launch

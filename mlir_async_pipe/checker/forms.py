@@ -3,11 +3,10 @@
     slot = (k + 2) mod 3        the form of one atom: mod of (iteration of loop 0) + 2 by 3
     row  = tid div 8 + 16       the form 16 + 1 * (tid.x div 8)
 
-A form (`values.sums`) is a constant plus multiples of atoms. The iteration number of a loop is an atom that
-always means *now*: on a back edge every form that lives on replaces it by itself minus 1, so
-"the slot issued two iterations ago" is a form with k - 2 in it, and two forms are equal
-exactly if they denote the same number on this path. Divisions and remainders fold by what is
-known about their operands: with k ≡ 1 (mod 3) the slot above is the constant 0.
+A form (`values.sums`) is a constant plus multiples of atoms. The iteration number of a loop is an atom that always
+means *now*: on a back edge every form that lives on replaces it by itself minus 1, so "the slot issued two iterations
+ago" is a form with k - 2 in it, and two forms are equal exactly if they denote the same number on this path. Divisions
+and remainders fold by what is known about their operands: with k ≡ 1 (mod 3) the slot above is the constant 0.
 
 What is easy to get wrong: `mod` and `div` here are the mathematical ones, rounded down, also for
 negative operands; `arithmetic` says where the IR's own agree. Numbers of iN stand as signed ones.

@@ -5,8 +5,7 @@
     k.mlir:11:7: note: this copy is in flight there, with 1 younger group on its queue
     k.mlir:12:7: note: this wait lets 1 group stay in flight; at most 0 would do
 
-Codes are those of the async machine's race detector, so a static and a dynamic report of one
-bug carry one name.
+Codes are those of the async machine's race detector, so a static and a dynamic report of one bug carry one name.
 """
 
 from __future__ import annotations
@@ -55,10 +54,9 @@ class Hazard:
 class CheckSummary:
     """The outcome for one kernel, counted in static accesses.
 
-    `accesses` of memory in the kernel, of which `unsafe` and `unknown`; the rest are safe.
-    Groups, waits and barriers inside an async scope count as unsafe, too.
-    `reasons` counts the unknown ones by reason code. `states` is the number of abstract
-    states followed.
+    `accesses` of memory in the kernel, of which `unsafe` and `unknown`; the rest are safe. Groups, waits and barriers
+    inside an async scope count as unsafe, too. `reasons` counts the unknown ones by reason code. `states` is the number
+    of abstract states followed.
     """
 
     function: str
@@ -70,10 +68,9 @@ class CheckSummary:
 
 
 def verdict(checks: Sequence[CheckSummary]) -> tuple[str, str]:
-    """One line on kernels that were checked, and its state: "good" (proven), "bad" (it may race),
-    "open".
+    """One line on kernels that were checked, and its state: "good" (proven), "bad" (it may race), "open".
 
-        proven: 14 accesses in 1 kernel
+    proven: 14 accesses in 1 kernel
     """
     if not checks:
         return "not checked", "open"

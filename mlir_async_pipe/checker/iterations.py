@@ -281,9 +281,8 @@ class Iterations:
         return (lower, upper, step) if alike and not known else None
 
     def _free_test(self, number: int, state: State) -> State | None:
-        """The body with any induction variable: the bounds or the step are not known. If it is the
-        step alone, the variable is some number of 0 or more after the lower bound, before the upper
-        one."""
+        """The body with any induction variable: the bounds or the step are not known. If it is the step alone, the
+        variable is some number of 0 or more after the lower bound, before the upper one."""
         loop = self.flow.loops[number]
         variable = loop.variable
         ends = self._ends(number, state)

@@ -75,12 +75,11 @@ from mlir_async_pipe.vocabulary.rows import CP_ASYNC, WGMMA
 
 @dataclass(frozen=True)
 class KernelVerdict:
-    """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished`
-    are sites whose copies may be in flight when it ends, `left` those of them to memory that
-    is live after it. `in_scope` are groups, waits and barriers that run inside an async scope, and
-    `relied_on` barriers without which something would race (numbers of `ops`). `roles` says what
-    threads do with mbarriers that take paths of their own; `one_value` are sites of stores at which the lanes
-    of a warp store one value to one place."""
+    """What was found in one kernel. `findings` name entries of `sites` and `ops`; `unfinished` are sites whose copies
+    may be in flight when it ends, `left` those of them to memory that is live after it. `in_scope` are groups, waits
+    and barriers that run inside an async scope, and `relied_on` barriers without which something would race (numbers of
+    `ops`). `roles` says what threads do with mbarriers that take paths of their own; `one_value` are sites of stores at
+    which the lanes of a warp store one value to one place."""
 
     findings: tuple[Finding, ...]
     left: tuple[int, ...]
@@ -121,9 +120,8 @@ def threads_of(
 ) -> Threads:
     """The block that runs a kernel: its known size, else whether it knows of threads at all.
 
-    A function without thread ids, barriers and a known size is run by one thread. Axes of a
-    block of unknown size that neither the kernel nor a function of its module reads have one,
-    unless there are `several` along all of them.
+    A function without thread ids, barriers and a known size is run by one thread. Axes of a block of unknown size that
+    neither the kernel nor a function of its module reads have one, unless there are `several` along all of them.
     """
     is_launch = kernel.name == "gpu.launch"
     inside = operations(kernel.regions[0].blocks[0])[0] if is_launch else kernel
@@ -475,11 +473,10 @@ def _ranges(mask: int) -> str:
 #     nvgpu.warpgroup.generate.descriptor %tile, …      likewise
 #     nvvm.wgmma.mma_async %a, %b                        all of workgroup memory
 #
-# When such a copy has landed is a matter of mbarriers and their phases (docs/phases.md), and when a
-# product has read its operands one of the wait for its group; which threads issue them, one of their
-# predicates. The checker's paths follow none of these; `phases` has paths that do. Where those were
-# not followed to their end either, what was found is no error, and what was not found is not safe.
-# Two generic accesses that race still do.
+# When such a copy has landed is a matter of mbarriers and their phases (docs/phases.md), and when a product has read
+# its operands one of the wait for its group; which threads issue them, one of their predicates. The checker's paths
+# follow none of these; `phases` has paths that do. Where those were not followed to their end either, what was found is
+# no error, and what was not found is not safe. Two generic accesses that race still do.
 
 
 @dataclass(frozen=True)

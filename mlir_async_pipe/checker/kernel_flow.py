@@ -470,8 +470,7 @@ class _Paths:
 
 
 def _loop_bounds(op: Any) -> tuple[Any, Any, Any] | None:
-    """Lower bound, upper bound and step of a counted loop, values or `Constant`s; None where a
-    bound is neither."""
+    """Lower bound, upper bound and step of a counted loop, values or `Constant`s; None where a bound is neither."""
     if op.name == "scf.for":
         lower, upper, step = list(op.operands)[:3]
         return lower, upper, step
@@ -489,9 +488,8 @@ SHORT_LOOP = 16
 def needs_iterations(loop: Any) -> bool:
     """Whether a loop must be followed iteration by iteration.
 
-    It need not if all it does is to read and write memory, or to issue copies, in straight
-    code, and it carries nothing but data: then its body once, with any value of the induction
-    variable, says it all.
+    It need not if all it does is to read and write memory, or to issue copies, in straight code, and it carries nothing
+    but data: then its body once, with any value of the induction variable, says it all.
     """
     has_async = has_sync = conditions = False
     for op in walk(loop):

@@ -79,8 +79,7 @@ class Comparer:
     ) -> Overlap:
         """Whether regions of one root share a byte; `a` is the earlier access.
 
-        `same_thread` False asks for two different threads. `ranges` are conditions on the
-        thread ids of both ends.
+        `same_thread` False asks for two different threads. `ranges` are conditions on the thread ids of both ends.
         """
         # Regions of one event are one object: iterations ask about the same ones again.
         asked = (id(a), id(b), same_thread, ranges)
@@ -132,9 +131,12 @@ class Comparer:
     ) -> Overlap:
         """The answer for the pairs of pieces that are left open; all else meets."""
         a, b = regions
-        # What this path knows of thread ids holds for the thread that is there now; the other
-        # thread was somewhere else, under its own conditions.
-        then = facts if same_thread else self._elsewhere(facts, ranges[0])
+        then = facts
+        if not same_thread:
+            # What this path knows of thread ids holds for the thread that is there now; the other
+            # thread was somewhere else, under its own conditions.
+            common = {atom: known for atom, known in facts.items() if not is_about_threads(atom)}
+            then = {**common, **thread_facts(self.threads), **dict(ranges[0])}
         pairs = [(_ready(x, then), _ready(y, facts)) for x, y in pairs]
         if any(disjoint_by_bounds(x, y, then, facts, same_thread) for x, y in pairs):
             return NO
@@ -171,11 +173,6 @@ class Comparer:
         unsure = found.verdict == "cannot tell" or (may_wrap_round and found.verdict == "yes")
         return Overlap("cannot tell", "may-wrap") if may_wrap and unsure else found
 
-    def _elsewhere(self, facts: Facts, met: ThreadRange) -> Facts:
-        """What holds for a thread that met the conditions `met`, and is not the one of now."""
-        common = {atom: known for atom, known in facts.items() if not is_about_threads(atom)}
-        return {**common, **thread_facts(self.threads), **dict(met)}
-
 
 def _about(pairs: list[tuple[Piece, Piece]], facts: Facts) -> Knowns:
     """What is known of the numbers that these pieces are made of: no other fact decides whether they meet."""
@@ -199,8 +196,7 @@ def _meeting_iterations(
 ) -> tuple[Atom, list[int]] | None:
     """The iterations in which one dimension can meet at all, where only they decide it.
 
-    k + 2 against 5: iteration 3, if the facts allow it. States repeat, so every number that
-    the facts allow is reached.
+    k + 2 against 5: iteration 3, if the facts allow it. States repeat, so every number that the facts allow is reached.
     """
     for x, y in pairs:
         if x.steps or y.steps or not (is_shared(x, same_thread) and is_shared(y, same_thread)):

@@ -3,11 +3,10 @@
     out[128 block + thread] = …        one place for each thread of the grid: nobody else's
     out[thread] = …                    every block stores there: `cross-block`
 
-No barrier orders blocks, and most kernels need none for global memory between threads either:
-each thread has places of its own, whatever the iteration. That is shown here, once for all
-paths. Accesses that differ by constants and thread ids alone are one group, so that the 64
-stores of a GEMM's tile are one comparison. Roots that several threads of a block may share are
-followed path by path, with their barriers, in another run.
+No barrier orders blocks, and most kernels need none for global memory between threads either: each thread has places of
+its own, whatever the iteration. That is shown here, once for all paths. Accesses that differ by constants and thread
+ids alone are one group, so that the 64 stores of a GEMM's tile are one comparison. Roots that several threads of a
+block may share are followed path by path, with their barriers, in another run.
 
 A flag may order accesses of two blocks:
 
@@ -88,8 +87,7 @@ class Owners:
     _unknown: dict[int, set[int]] = field(default_factory=dict)
 
     def meet_unknown(self, root: int, site: int, *, given: bool) -> None:
-        """An op that may do anything to a root; of one that is `given` it, so may another thread that runs
-        it, too."""
+        """An op that may do anything to a root; of one that is `given` it, so may another thread that runs it, too."""
         if self.judge.roots.is_own(root):
             return
         self._unknown.setdefault(root, set()).add(site)

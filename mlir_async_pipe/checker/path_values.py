@@ -329,9 +329,8 @@ class PathValues:
         return views.viewed(op, source, lambda position: self.form(state, operands[position]))
 
     def _unassigned_memory(self, memory: Any, frame: int, *, differs: bool) -> View:
-        """The view of a memref or pointer that nothing was assigned: the start of its root, or some
-        place in it, if an op makes it in a way that is not followed. What is loaded `differs` between
-        threads."""
+        """The view of a memref or pointer that nothing was assigned: the start of its root, or some place in it, if an
+        op makes it in a way that is not followed. What is loaded `differs` between threads."""
         root, op = root_of(memory), defining_op(memory)
         number = self.roots.number(root, frame)
         at_start = root.value == memory and not (

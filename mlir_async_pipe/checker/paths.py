@@ -3,9 +3,8 @@
     k < n      true: n - k >= 1      false: n - k <= 0
     %p         true: %p = 1          false: %p = 0          (the same at every use of %p)
 
-A split is *exact* if the two sets of facts describe exactly the values that take each side.
-Where they do not (k * n < 7), the path is tainted: it may not exist, so what is found on it
-is undecided.
+A split is *exact* if the two sets of facts describe exactly the values that take each side. Where they do not (k * n <
+7), the path is tainted: it may not exist, so what is found on it is undecided.
 """
 
 from __future__ import annotations

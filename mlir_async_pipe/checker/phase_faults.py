@@ -42,8 +42,7 @@ FaultCode = Literal[
 ]
 
 
-# No execution goes on after these, but for those that `may_pass`: after them one does, in another
-# order of the roles.
+# No execution goes on after these, but for those that `may_pass`: after them one does, in another order of the roles.
 STOPS = frozenset({"deadlock", "wrong-bytes", "too-many-arrivals"})
 # Two accesses of memory with nothing between that orders them.
 CONFLICTS = frozenset(
@@ -59,10 +58,9 @@ ORDER = CONFLICTS | {"phase-overtaken", "wrong-parity", "phase-not-flipped", *ST
 
 
 class PhaseFault(Exception):
-    """One fault on one path: at `later`, with the op `earlier` at the other end (numbers of ops,
-    see `op_effects`). `certain`: the path exists, and the ops certainly meet. `at`: the mbarrier that
-    the later one uses, and its `column` among the clocks; `surplus`: bytes that are announced for its
-    phase, and do not come."""
+    """One fault on one path: at `later`, with the op `earlier` at the other end (numbers of ops, see `op_effects`).
+    `certain`: the path exists, and the ops certainly meet. `at`: the mbarrier that the later one uses, and its `column`
+    among the clocks; `surplus`: bytes that are announced for its phase, and do not come."""
 
     at: tuple[int, int] | None = None
     surplus: int = 0

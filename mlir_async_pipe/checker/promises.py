@@ -83,27 +83,17 @@ class Promises:
     def write(self, root: Operation) -> None:
         """Write them to the ops below `root`. Raises UsageError (unused-box, unused-size), InputError (bad-box,
         block-size-conflict, cluster-conflict)."""
-        if self.no_overflow:
-            _promise_no_overflow(root)
-        if self.independent:
-            _promise_independence(root)
+        for op in walk_named(root, is_sum_or_product) if self.no_overflow else ():
+            if (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS:
+                set_no_wrap(op)
+        promise = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, root.context), 0)
+        for op in walk(root) if self.independent else ():
+            if _is_of_global_memory(op):
+                op.attributes[INDEPENDENT] = promise
         if self.boxes:
             promise_boxes(root, self.boxes)
         promise_sizes(root, "block", self.blocks)
         promise_sizes(root, "cluster", self.clusters)
-
-
-def _promise_no_overflow(root: Operation) -> None:
-    for op in walk_named(root, is_sum_or_product):
-        if (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS:
-            set_no_wrap(op)
-
-
-def _promise_independence(root: Operation) -> None:
-    promise = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, root.context), 0)
-    for op in walk(root):
-        if _is_of_global_memory(op):
-            op.attributes[INDEPENDENT] = promise
 
 
 def _is_of_global_memory(op: Operation) -> bool:

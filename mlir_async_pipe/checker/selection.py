@@ -64,7 +64,9 @@ def _kernels(module: Any) -> list[Any]:
                 found[holder] = threaded[holder] = None
         if op.name == "gpu.launch" or (is_function(op) and has_body(op) and is_kernel(op)):
             threaded[op] = None
-        elif is_about_threads(row_name(op)) or _names_workgroup_memory(op):
+        elif is_about_threads(row_name(op)) or (
+            names_memory(op) and space_of_type(op.results[0].type) == "workgroup"
+        ):
             around = _kernel_around(op)
             if around is not None:
                 threaded[around] = None
@@ -97,8 +99,7 @@ def _shows_threads(name: str) -> bool:
 def _without_callees(
     threaded: dict[Any, None], calls: dict[Any, dict[Any, None]]
 ) -> dict[Any, None]:
-    """The functions that begin a kernel: callers in place of what they call, unless all of them
-    call each other."""
+    """The functions that begin a kernel: callers in place of what they call, unless all of them call each other."""
     first: dict[Any, None] = {}
     seen: dict[Any, None] = {}
     pending = list(reversed(threaded))
@@ -121,10 +122,6 @@ def is_about_threads(name: str) -> bool:
     if row.barrier is not None:
         return True
     return is_id_of_threads(name)
-
-
-def _names_workgroup_memory(op: Any) -> bool:
-    return names_memory(op) and space_of_type(op.results[0].type) == "workgroup"
 
 
 def _kernel_around(op: Any) -> Any | None:

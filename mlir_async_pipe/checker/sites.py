@@ -237,7 +237,10 @@ class Sites:
             met = [kind for partner in partners for kind in of_root.get(partner, ())]
             for kind in of_root.get(root, ()):
                 near[kind] = any(self._conflict(kind, other) for other in met)
-                out[kind] = self.shared and any(self._meet_outside(kind, k) for k in met)
+                # Through other blocks.
+                out[kind] = self.shared and any(
+                    "global" in kind[3] & k[3] and (kind[1] or k[1]) for k in met
+                )
         for number, kind in kinds.items():
             site = self.sites[number]
             site.near, site.outside = near[kind], out[kind]
@@ -250,10 +253,6 @@ class Sites:
             one[0] in self._tracked and other[0] in self._tracked
         )
         return (one[2] or other[2] or threads) and (one[1] or other[1])
-
-    def _meet_outside(self, one: _Kind, other: _Kind) -> bool:
-        """Whether two kinds at memory that may be the same may race through other blocks."""
-        return "global" in one[3] & other[3] and (one[1] or other[1])
 
     def of(self, op: Any, frame: int) -> tuple[int, ...]:
         return self._of.get((op, frame), ())
@@ -404,9 +403,8 @@ def _strength(access: Access, order: MemoryOrder) -> Strength:
 
 
 class Strength(NamedTuple):
-    """A volatile or atomic access does not race with others of threads of its `scope`, if they have
-    as many `bytes` (None: not known); that of a plain one is its thread (PTX ISA, "Morally strong
-    operations")."""
+    """A volatile or atomic access does not race with others of threads of its `scope`, if they have as many `bytes`
+    (None: not known); that of a plain one is its thread (PTX ISA, "Morally strong operations")."""
 
     scope: Scope
     bytes: int | None
@@ -421,9 +419,8 @@ class Manner(NamedTuple):
 
 
 def conflict(one: Manner, other: Manner, threads: Scope) -> bool | None:
-    """Whether two accesses of different `threads` of a block, or of the device, race if they meet;
-    None: it is not known, of strong ones of a scope in which some of the threads are, and of
-    those of different sizes."""
+    """Whether two accesses of different `threads` of a block, or of the device, race if they meet; None: it is not
+    known, of strong ones of a scope in which some of the threads are, and of those of different sizes."""
     if not (one.writes or other.writes):
         return False
     if NOT_STRONG in (one.strong, other.strong):
@@ -509,8 +506,9 @@ class Roots:
 
     def __post_init__(self) -> None:
         # Copies in flight are looked up in pairs: each question is asked once.
-        self.spaces, self.may_alias = cache(self._spaces), cache(self._may_alias)
-        self.threads_may_meet = cache(self._threads_may_meet)
+        self.may_alias, self.threads_may_meet = cache(self._may_alias), cache(self._may_meet)
+        # The address spaces in which others may find a root.
+        self.spaces = cache(lambda number: self.roots[number].spaces)
 
     def number(self, root: Root, frame: int) -> int:
         """The number of a root; allocations of a callee are its frame's own, its arguments what its
@@ -528,15 +526,11 @@ class Roots:
             self.roots.append(root)
         return found
 
-    def _spaces(self, number: int) -> frozenset[str]:
-        """The address spaces in which others may find a root."""
-        return self.roots[number].spaces
-
     def is_own(self, number: int) -> bool:
         """Whether a root is a thread's own, which nobody else reaches."""
         return self.spaces(number) == OWN
 
-    def _threads_may_meet(self, a: int, b: int) -> bool:
+    def _may_meet(self, a: int, b: int) -> bool:
         """Whether two threads may reach one memory by two roots that may be the same."""
         return threads_may_meet(self.roots[a], self.roots[b])
 
@@ -552,9 +546,8 @@ class Roots:
     def partners(self) -> list[list[int]]:
         """By number, all roots that a root may share memory with, itself among them.
 
-        Two pieces of memory that are reached only through their own values never meet, so only
-        the others (arguments, unknown ones) are held against every root: 1000 buffers and 2
-        arguments are 4000 questions, not 10^6."""
+        Two pieces of memory that are reached only through their own values never meet, so only the others (arguments,
+        unknown ones) are held against every root: 1000 buffers and 2 arguments are 4000 questions, not 10^6."""
         open_ones = [number for number, root in enumerate(self.roots) if not root.owned]
         found = []
         for number, root in enumerate(self.roots):

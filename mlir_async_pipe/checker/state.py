@@ -75,10 +75,9 @@ Group = tuple[Issue, ...]
 class Pending(NamedTuple):
     """What is in flight on one queue.
 
-    `open` was issued and not committed; `groups` are committed, youngest first. `wait` is
-    the number of the last wait op on this path (None: none yet), `since` the groups
-    committed after it. `untaken`: of abstract queues whose consumer_wait have no count, how many
-    groups are younger than each that none has taken, the oldest first.
+    `open` was issued and not committed; `groups` are committed, youngest first. `wait` is the number of the last wait
+    op on this path (None: none yet), `since` the groups committed after it. `untaken`: of abstract queues whose
+    consumer_wait have no count, how many groups are younger than each that none has taken, the oldest first.
     """
 
     open: Group = ()
@@ -109,8 +108,7 @@ class Pending(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """An access that the barrier with this number ordered before what follows; `waited`: it was
-    asynchronous."""
+    """An access that the barrier with this number ordered before what follows; `waited`: it was asynchronous."""
 
     event: Event
     barrier: int
@@ -126,8 +124,7 @@ class CarriedSlot(NamedTuple):
 
 
 class PartingEvent(NamedTuple):
-    """An access on one side of a parting, `interval` barriers after it. `plain`: nothing else
-    was decided before."""
+    """An access on one side of a parting, `interval` barriers after it. `plain`: nothing else was decided before."""
 
     event: Event
     side: int
@@ -173,17 +170,16 @@ class WaveGroups(NamedTuple):
 class State:
     """One abstract state.
 
-    `callers` are the function-scope queues of the callers; `scopes` has, for each
-    async_pipe.scope around this point, how many issues its queue had open when it began.
-    `rings` are the slots that each loop around carries (see `carried_slots`), `sides` those of
-    branches on which the threads of this path took another side than others (see `partings`).
-    `tainted`: why it may not be reached like this, "" if it certainly is.
-    `other`: the thread that goes on is not the one whose accesses are remembered. `uneven` are
-    the loops around that other threads may have left already; `unordered`: a barrier was passed
-    that not all threads need reach. `loose` are the iteration numbers of which less is known, since
-    states were widened, than that some path came here with them. While two groups of waves take `turns`, `behind` is what
-    the late one did before the last barrier, with the wait that it waited for it. `asked`: comparisons that the path has
-    decided, of values of now, known or forgotten, and in this iteration the values that they are.
+    `callers` are the function-scope queues of the callers; `scopes` has, for each async_pipe.scope around this point,
+    how many issues its queue had open when it began. `rings` are the slots that each loop around carries (see
+    `carried_slots`), `sides` those of branches on which the threads of this path took another side than others (see
+    `partings`). `tainted`: why it may not be reached like this, "" if it certainly is. `other`: the thread that goes on
+    is not the one whose accesses are remembered. `uneven` are the loops around that other threads may have left
+    already; `unordered`: a barrier was passed that not all threads need reach. `loose` are the iteration numbers of
+    which less is known, since states were widened, than that some path came here with them. While two groups of waves
+    take `turns`, `behind` is what the late one did before the last barrier, with the wait that it waited for it.
+    `asked`: comparisons that the path has decided, of values of now, known or forgotten, and in this iteration the
+    values that they are.
     """
 
     env: dict[int, Value]

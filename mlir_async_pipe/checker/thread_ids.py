@@ -129,8 +129,7 @@ def _id_of(threads: Threads, axis: int) -> Form:
 
 
 def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> Knowns:
-    """The ranges of what a launch gives, of block ids those whose products with constants do not
-    overflow."""
+    """The ranges of what a launch gives, of block ids those whose products with constants do not overflow."""
     facts = launch_facts(grid)
     for step in flow.blocks[0].steps:
         if not isinstance(step, Run) or not is_operator(step.name, "mul"):

@@ -196,8 +196,7 @@ LONGEST_PRODUCT = 6
 
 
 class Unknown(NamedTuple):
-    """An unknown of the difference: a number of one end (0 or 1), or what both ends differ by
-    (end None)."""
+    """An unknown of the difference: a number of one end (0 or 1), or what both ends differ by (end None)."""
 
     atom: Atom
     end: int | None
@@ -244,8 +243,7 @@ class TwoEnds:
         self._limits = cache(self._limits_of)
 
     def constrain(self, dimension: int, found: Differences) -> list[Constraint] | None:
-        """Add what is left of one dimension; what its digits say besides. None where a radix says
-        nothing about it."""
+        """Add what is left of one dimension; what its digits say besides. None where a radix says nothing about it."""
         terms = self._terms(dimension)
         low, high = sums.difference(self.a.bounds[dimension], self.b.bounds[dimension])
         if terms is None or low is None or high is None:

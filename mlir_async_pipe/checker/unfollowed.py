@@ -3,13 +3,12 @@
     "my.region"() ({ copy to %b; load %b })     in which order, how often, by whom?
     "my.jump"()[^next]                          ^next is in no path
 
-An op whose control flow is in no row of the vocabulary is reported itself; so is
-every op that issues, commits, waits, is a barrier or touches memory and does not stand in a
-block to which some path leads, unless a path leads to no such block in the IR either. Code of
-the target that the IR does not show (inline assembly, calls of intrinsics) may be a copy, a wait
-or a barrier itself, so it is reported wherever it stands. All are `unknown`, reason
-`unfollowed-control-flow`. So is a copy of which no row says what it touches or who waits for it,
-reason `unfollowed-copy`.
+An op whose control flow is in no row of the vocabulary is reported itself; so is every op that issues, commits, waits,
+is a barrier or touches memory and does not stand in a block to which some path leads, unless a path leads to no such
+block in the IR either. Code of the target that the IR does not show (inline assembly, calls of intrinsics) may be a
+copy, a wait or a barrier itself, so it is reported wherever it stands. All are `unknown`, reason
+`unfollowed-control-flow`. So is a copy of which no row says what it touches or who waits for it, reason
+`unfollowed-copy`.
 """
 
 from __future__ import annotations
@@ -79,14 +78,14 @@ def _followed(flow: Flow) -> set[Any]:
 
 
 def lost_steps(flow: Flow) -> Iterator[Lost]:
-    """The ops of a graph that move control as no row says, whether paths come to them or
-    not."""
+    """The ops of a graph that move control as no row says, whether paths come to them or not."""
     return (step for step in flow.steps() if isinstance(step, Lost))
 
 
 def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
     """The ops of a kernel that it matters to follow, and that are not or cannot be looked into."""
-    for op in walk_named(kernel, _may_be_noisy):
+    names = (*CALL_OPS, *OPAQUE_CODE)
+    for op in walk_named(kernel, lambda name: named_row(name).described or name in names):
         if is_opaque_code(op) or is_unseen_copy(op):
             yield op
         elif op not in followed:
@@ -94,10 +93,6 @@ def _noisy(kernel: Any, followed: set[Any]) -> Iterator[Any]:
             called = op.name in CALL_OPS and not row.pure
             if called or _matters(op, row):
                 yield op
-
-
-def _may_be_noisy(name: str) -> bool:
-    return named_row(name).described or name in CALL_OPS or name in OPAQUE_CODE
 
 
 def reason_of(op: Any) -> str:

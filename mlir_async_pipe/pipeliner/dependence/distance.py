@@ -9,10 +9,9 @@ the same factor A = coefficient * step) that is A d in [lo, hi], where
 
     lo = min(r_a - r_b) - (extent_b - 1),   hi = max(r_a - r_b) + (extent_a - 1).
 
-Example: store C[i], load C[i - 2]: A = 1, r_a - r_b = 2, so exactly d = 2.
-Values that differ between the two ends (thread ids, inner induction variables, anything
-computed from a load) enter with their ranges, once for each end; values that are the same
-at both ends cancel. What has no bound leaves every distance possible.
+Example: store C[i], load C[i - 2]: A = 1, r_a - r_b = 2, so exactly d = 2. Values that differ between the two ends
+(thread ids, inner induction variables, anything computed from a load) enter with their ranges, once for each end;
+values that are the same at both ends cancel. What has no bound leaves every distance possible.
 """
 
 from __future__ import annotations
@@ -485,8 +484,7 @@ def static_shape(region: CoveredRegion) -> tuple[int, ...] | None:
 
 @remembered
 def shape_of(memory: Any) -> tuple[int, ...] | None:
-    """The static shape of a memref: whoever looks at the first size of what a function is given
-    asks here."""
+    """The static shape of a memref: whoever looks at the first size of what a function is given asks here."""
     kind = ir.MemRefType(memory.type)
     return tuple(kind.shape) if kind.has_static_shape else None
 

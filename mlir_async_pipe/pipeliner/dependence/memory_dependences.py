@@ -38,8 +38,7 @@ Kind = Literal["flow", "anti", "output", "order"]
 class Dependence(NamedTuple):
     """`target` in iteration k + distance depends on `source` in iteration k.
 
-    `proven` is False where independence could not be shown and the smallest distance was
-    assumed.
+    `proven` is False where independence could not be shown and the smallest distance was assumed.
     """
 
     source: CoveredRegion

@@ -183,9 +183,8 @@ def _certain_guards(
 
 
 def _guards(region: CoveredRegion, *, enumerated: bool = False) -> set[tuple[Value, int]] | None:
-    """The conditions of the `scf.if` between an access and the loop body, each with the
-    number of the branch; None if something else may skip the access. `enumerated`: no loop does whose
-    iterations are enumerated for each thread."""
+    """The conditions of the `scf.if` between an access and the loop body, each with the number of the branch; None if
+    something else may skip the access. `enumerated`: no loop does whose iterations are enumerated for each thread."""
     holders = takewhile(lambda op: op != parent(region.top), ancestors(region.op))
     if any(
         op.name not in ("scf.if", "scf.execute_region") and not (enumerated and is_counted(op))
@@ -209,8 +208,7 @@ def _covered(
     def fills_all(size: Size) -> bool:
         missing = _missing(read, writes, shape, size)
         if missing is not None and missing.any() and not written_elsewhere:
-            # What nobody ever writes has no value to lose. A write through another view has other
-            # coordinates.
+            # What nobody ever writes has no value to lose. A write through another view has other coordinates.
             alike = all(write.base == read.base for write in every_write)
             written = written_together(every_write, size) if alike else None
             missing = None if written is None else missing & written
@@ -261,9 +259,8 @@ class SameEachTime:
         self._seen: set[Value] = set()
 
     def what_changes(self, values: Iterable[Value]) -> Operation | None:
-        """The op, or the holder of a block argument, by which one of `values` may differ from one
-        iteration of the loop to the next, or take other values in inner loops; None if none does.
-        Not asked again once something changes."""
+        """The op, or the holder of a block argument, by which one of `values` may differ from one iteration of the loop
+        to the next, or take other values in inner loops; None if none does. Not asked again once something changes."""
         loop, pending = self._loop, list(values)
         while pending:
             value = pending.pop()
@@ -422,9 +419,8 @@ def writes_the_same(regions: list[CoveredRegion], block: Size | None) -> bool:
 
 @dataclass(frozen=True)
 class Privatisation:
-    """Which roots (by identity) may have a version an iteration, and what stands against the
-    other owned ones. Of those in `seen_after` the last iteration's version has to lie in
-    slot 0, where reads after the loop find it."""
+    """Which roots (by identity) may have a version an iteration, and what stands against the other owned ones. Of those
+    in `seen_after` the last iteration's version has to lie in slot 0, where reads after the loop find it."""
 
     private: frozenset[Any]
     seen_after: frozenset[Any]

@@ -6,10 +6,9 @@
     amdgpu.gather_to_lds … %b[%wave, 0] : vector<8xf16>, memref<4x512xf16, 3>
                                                  region: %b, [%wave, 0], extent (1, 512)
 
-Copies to LDS of gfx9 and gfx10 write one piece a lane from the address of the first lane on.
-Views that stay in the coordinates of what they are views of (`values.views`) are followed; any other
-keeps its own coordinates (`base`), so that two accesses through different such views cannot be
-compared.
+Copies to LDS of gfx9 and gfx10 write one piece a lane from the address of the first lane on. Views that stay in the
+coordinates of what they are views of (`values.views`) are followed; any other keeps its own coordinates (`base`), so
+that two accesses through different such views cannot be compared.
 
 A call of a known function touches memory that is given to it, and nothing else:
 
@@ -66,12 +65,11 @@ from mlir_async_pipe.vocabulary.rows import UNORDERED, MemoryOrder, both
 class CoveredRegion:
     """What one access of a loop body covers.
 
-    `subscripts` and `extent` have one entry a dimension of `base`; None where the access
-    cannot be described, which stands for all of the root. `conditional`: the access happens
-    in some executions of the statement only. `top` is the top-level op of the loop body that
-    holds the access and `position` its textual place among all accesses of the body. `lanes`
-    is the number of lanes of a wave. `period`: the layout of the buffer repeats after so many
-    elements, and a slot must begin where it does. `order`: what the op orders for other threads.
+    `subscripts` and `extent` have one entry a dimension of `base`; None where the access cannot be described, which
+    stands for all of the root. `conditional`: the access happens in some executions of the statement only. `top` is the
+    top-level op of the loop body that holds the access and `position` its textual place among all accesses of the body.
+    `lanes` is the number of lanes of a wave. `period`: the layout of the buffer repeats after so many elements, and a
+    slot must begin where it does. `order`: what the op orders for other threads.
     """
 
     access: Access | None
@@ -191,17 +189,13 @@ def _is_conditional(op: Operation, top: Operation) -> bool:
         above = parent(current)
         assert above is not None
         if above.name == "scf.for":
-            if not _runs_at_least_once(above):
+            lower, upper = map(constant_value, list(above.operands)[:2])
+            if lower is None or upper is None or lower >= upper:
                 return True
         elif not runs_once(above):
             return True
         current = above
     return False
-
-
-def _runs_at_least_once(loop: Operation) -> bool:
-    lower, upper = constant_value(loop.operands[0]), constant_value(loop.operands[1])
-    return lower is not None and upper is not None and lower < upper
 
 
 def _coordinates(

@@ -163,10 +163,9 @@ class Surroundings:
     ) -> list[Operation]:
         """The ops outside of the loop that may see what it writes to the memory of `root`.
 
-        Of those that name it the ones that neither `sees_own`, which see in launches of `block`
-        threads nothing but what their own block wrote, nor `sees_nothing` of this loop. All that may
-        read it without naming it: through a value that may be another buffer too, or in a function
-        that they call."""
+        Of those that name it the ones that neither `sees_own`, which see in launches of `block` threads nothing but
+        what their own block wrote, nor `sees_nothing` of this loop. All that may read it without naming it: through a
+        value that may be another buffer too, or in a function that they call."""
         found, start, end = self._span(loop)
         unnamed = [
             touch.op
@@ -206,8 +205,7 @@ class Surroundings:
         )
 
     def orders_outside(self, loop: Operation) -> tuple[bool, bool]:
-        """Whether an op before and after the loop, up to the next barrier, orders memory for other
-        threads."""
+        """Whether an op before and after the loop, up to the next barrier, orders memory for other threads."""
         found, last, start, end, first = self._stretches(loop)
         return _any_between(found.orders, last, start), _any_between(found.orders, end, first)
 
