@@ -15,8 +15,7 @@ from functools import cache
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
 from mlir_async_pipe.checker import arithmetic
-from mlir_async_pipe.checker.forms import Form
-from mlir_async_pipe.checker.residues import LARGEST_PERIOD
+from mlir_async_pipe.checker.forms import LARGEST_PERIOD, Form
 from mlir_async_pipe.checker.state import CarriedSlot
 from mlir_async_pipe.checker.step_graph import Flow, Run
 

@@ -18,7 +18,7 @@ from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.commit_groups import Groups, orders_of
 from mlir_async_pipe.checker.conflicts import Judge, Origin
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
-from mlir_async_pipe.checker.grid_blocks import block_axis
+from mlir_async_pipe.checker.grid_blocks import block_axis, firsts_of
 from mlir_async_pipe.checker.iterations import bounds_of, summary_atom
 from mlir_async_pipe.checker.owners import Owners
 from mlir_async_pipe.checker.partings import joins_again, others
@@ -46,7 +46,6 @@ from mlir_async_pipe.checker.thread_grid import (
     is_thread_condition,
     is_thread_number,
 )
-from mlir_async_pipe.checker.thread_ids import firsts_of
 from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.statements import is_synchronisation

@@ -35,7 +35,16 @@ from mlir_async_pipe.checker.effects import (
     own,
     thread_ranges,
 )
-from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, Knowns
+from mlir_async_pipe.checker.forms import (
+    ANYTHING,
+    LARGEST_PERIOD,
+    Atom,
+    AtomRange,
+    Facts,
+    Form,
+    Knowns,
+    needed_periods,
+)
 from mlir_async_pipe.checker.iterations import LARGEST_RING, Iterations
 from mlir_async_pipe.checker.kernel_flow import is_short
 from mlir_async_pipe.checker.partings import Partings, ending, is_barrier, join, part
@@ -50,7 +59,6 @@ from mlir_async_pipe.checker.paths import (
     without_ends,
 )
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
-from mlir_async_pipe.checker.residues import LARGEST_PERIOD, needed_periods
 from mlir_async_pipe.checker.state import Parting, State, Value
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,

@@ -1,4 +1,4 @@
-"""The grid that runs a kernel, and which atoms tell its blocks apart.
+"""The grid and the blocks that run a kernel: ids and sizes as forms, and which atoms tell blocks apart.
 
     %b = gpu.block_id x                         a symbol of block x
     for %i = %b to %n step %grid_dim_x          %i is another one in each block: *own* of x
@@ -10,24 +10,42 @@ blocks; one that never reads it runs as one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import Operation, is_function, is_used
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    constant_value,
+    defining_op,
+    is_block_argument,
+    is_function,
+    is_used,
+)
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form, substitute
-from mlir_async_pipe.checker.step_graph import Flow
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, Knowns, substitute
+from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
+from mlir_async_pipe.facts.values.domains import typed
+from mlir_async_pipe.facts.values.integer_ops import bits_of
+from mlir_async_pipe.facts.values.uniformity import sources
 from mlir_async_pipe.vocabulary.launch_ids import (
     IDS,
     LAUNCH_SYMBOLS,
     Kind,
     Launches,
+    LaunchId,
     Size,
     constant_sizes,
     id_of,
+    launch_id,
     name_at_launch,
     thread_dimension,
 )
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
+from mlir_async_pipe.vocabulary.rows import Share
 
 OWN = "own of block"
 EVERYWHERE = "own of thread"
@@ -182,3 +200,178 @@ def _start_of_block(atom: Atom) -> int | None:
     axes = {distinct_axis(a) for a, c in parts if c == 1} - {None}
     sizes = {_axis_of(a, "block_size") for a, c in parts if c == 1} - {None}
     return axes.pop() if len(axes) == 1 and axes == sizes else None
+
+
+# Ids and sizes as forms, which values differ between threads, and what is known of a launch.
+#
+#     gpu.thread_id x        the atom tid x, or 0 in a block of one row
+#     gpu.block_id x         a symbol: the same in every thread of the block
+
+
+def argument_form(value: Any, threads: Threads) -> Form | None:
+    """The thread ids and block sizes that gpu.launch gives as block arguments."""
+    known = launch_id(value)
+    return None if known is None else _given(known, threads, LAUNCH_SYMBOLS.get(known.kind))
+
+
+def id_form(op: Any, threads: Threads) -> Form | None:
+    """The form of an op that says where in the launch a thread stands; None for other ops."""
+    if op.name == "gpu.global_id":
+        axis = thread_dimension(op)
+        block = forms.of_atom(Atom("symbol", (LAUNCH_SYMBOLS["block"], axis)))
+        size = forms.of_atom(Atom("symbol", (LAUNCH_SYMBOLS["block_size"], axis)))
+        start = (
+            forms.call("mul", block, size)
+            if threads.size is None
+            else forms.scale(block, threads.size[axis])
+        )
+        return forms.add(_id_of(threads, axis), start)
+    known = id_of(op)
+    if known is None:
+        return None
+    if known.kind in ("lane", "subgroup"):
+        return forms.of_atom(Atom("tid", "lane" if known.kind == "lane" else "warp"))
+    return _given(known, threads, LAUNCH_SYMBOLS.get(known.kind, op.name))
+
+
+def _given(known: LaunchId, threads: Threads, name: str | None) -> Form | None:
+    """What the launch gives: a number where it is known, else the symbol `name`."""
+    if known.kind == "thread":
+        return _id_of(threads, known.axis)
+    if known.kind == "block_size" and threads.size is not None:
+        return Form(threads.size[known.axis])
+    return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
+
+
+def firsts_of(shares: tuple[Share, ...], threads: Threads) -> list[Form]:
+    """Where a thread's part of memory begins, in each dimension."""
+    x, facts = _id_of(threads, 0), thread_facts(threads)
+    firsts = []
+    for share in shares:
+        first = forms.ZERO
+        for factor, divisor, modulus in share.digits:
+            digit = forms.modulo(forms.floor_divide(x, divisor, facts), modulus, facts)
+            first = forms.add(first, forms.scale(digit, factor))
+        firsts.append(first)
+    return firsts
+
+
+def differs(value: Any, frame: int) -> bool:
+    """Whether a value may differ between the threads of a block.
+
+    The kernel's own arguments are the same for all; those of a callee need not be. What blocks
+    and loops forward is followed by `divergence`, as far as it decides anything: here it differs.
+    """
+    seen = set()
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        if is_block_argument(current) and launch_id(current) is None:
+            block = ir.BlockArgument(current).owner
+            above = block.owner.operation
+            if frame or not is_function(above) or block != above.regions[0].blocks[0]:
+                return True
+            continue
+        reached, different = sources(current)
+        if different is not None and (frame or not is_function(different)):
+            return True
+        pending.extend(reached)
+    return False
+
+
+def _id_of(threads: Threads, axis: int) -> Form:
+    if threads.size is not None and threads.size[axis] == 1:
+        return forms.ZERO
+    return forms.of_atom(Atom("tid", "xyz"[axis]))
+
+
+# What `overflow<nsw>` says of block ids: a kernel that always multiplies one has few blocks.
+#
+#     %b = arith.index_cast %block_id_x : index to i32
+#     %s = arith.muli %b, %c4 overflow<nsw> : i32       block_id x <= (2^31 - 1) / 4
+#     %h = arith.divui %b, %c2 : i32
+#     %r = arith.muli %h, %c4 overflow<nsw> : i32       block_id x / 2 <= (2^31 - 1) / 4
+#
+# Only ops of the first block count, which every thread runs.
+
+
+def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> Knowns:
+    """The ranges of what a launch gives, of block ids those whose products with constants do not overflow."""
+    facts = launch_facts(grid)
+    for step in flow.blocks[0].steps:
+        if not isinstance(step, Run) or not is_operator(step.name, "mul"):
+            continue
+        product, factor = typed(step.op), _constant(step.op)
+        if not product.nsw or product.bits < 32 or factor is None or factor < 1:
+            continue
+        quotient = ((1 << (product.bits - 1)) - 1) // factor
+        for atom, divisor in _block_ids(step.op, threads):
+            most = quotient * divisor + divisor - 1
+            known = facts[atom]
+            if known.high is None or most < known.high:
+                facts[atom] = AtomRange(0, most)
+    return facts
+
+
+def _constant(op: Operation) -> int | None:
+    constants = [constant_value(operand) for operand in op.operands]
+    return next((constant for constant in constants if constant is not None), None)
+
+
+def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:
+    """The block ids that an op reads through casts and divisions by a constant, which is given."""
+    for operand in op.operands:
+        source: Value = operand
+        above = defining_op(source)
+        divisor = 1
+        while above is not None and (found := _divided_by(above)) is not None:
+            divisor *= found
+            source = above.operands[0]
+            above = defining_op(source)
+        form = argument_form(source, threads) if above is None else id_form(above, threads)
+        if form is None or form.constant or len(form.terms) != 1 or divisor < 1:
+            continue
+        ((atom, _),) = form.terms
+        if block_axis(atom) is not None:
+            yield atom, divisor
+
+
+def _divided_by(op: Operation) -> int | None:
+    """1 for a cast that keeps the 31 bits of an id, the constant of a division, 0 for another
+    divisor; None for other ops."""
+    row = OPERATORS.get(op.name)
+    if row is None or row.method not in ("cast", "div") or row.rounding == "up":
+        return None
+    if row.method == "div":
+        return max(constant_value(op.operands[1]) or 0, 0)
+    return 1 if bits_of(op.results[0].type) >= 32 else None
+
+
+# What hardware allows of the sizes of a launch, and of a kernel's arguments of type index.
+#
+#     gpu.block_dim x         1 … 1024 threads a block
+#     gpu.grid_dim x          1 … 2^31 - 1 blocks, gpu.block_id from 0; of 16 blocks 16, and 0 … 15
+#     func.func @f(%n: index)     a size: 0 or more
+#
+# CUDA C++ Programming Guide, compute capabilities; HIP's limits are the same in x, smaller in y, z.
+
+SIZE = AtomRange(0, None)
+
+_LARGEST_GRID = (1 << 31) - 1
+
+
+def launch_facts(grid: GridBlocks) -> Knowns:
+    """By the symbols that stand for them; also what the size of a grid says where it is stated."""
+    found: Knowns = {}
+    for axis, size in enumerate(grid.sizes):
+        least, most = (size, size) if size is not None and grid.stated else (1, _LARGEST_GRID)
+        known: dict[Kind, AtomRange] = {
+            "block": AtomRange(0, most - 1),
+            "grid_size": AtomRange(least, most),
+            "block_size": AtomRange(1, 1024),
+        }
+        found |= {Atom("symbol", (LAUNCH_SYMBOLS[of], axis)): one for of, one in known.items()}
+    return found

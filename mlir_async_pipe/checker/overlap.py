@@ -17,8 +17,7 @@ from functools import lru_cache
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.budget import POINTS, Budget
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form, Knowns
-from mlir_async_pipe.checker.residues import cases, shortened
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Facts, Form, Knowns, cases, shortened
 from mlir_async_pipe.checker.thread_grid import (
     NO,
     YES,

@@ -28,7 +28,14 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker import arithmetic, forms
 from mlir_async_pipe.checker.arithmetic import exact, fitting, settle, wrapped
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, Knowns
-from mlir_async_pipe.checker.grid_blocks import GridBlocks
+from mlir_async_pipe.checker.grid_blocks import (
+    SIZE,
+    GridBlocks,
+    argument_form,
+    believed,
+    differs,
+    id_form,
+)
 from mlir_async_pipe.checker.paths import SplitSide, split
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.sites import Roots, Site
@@ -36,7 +43,6 @@ from mlir_async_pipe.checker.state import State, Value, stale, without_iteration
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
-from mlir_async_pipe.checker.thread_ids import SIZE, argument_form, believed, differs, id_form
 from mlir_async_pipe.facts.values import views
 from mlir_async_pipe.facts.values.alignment import value_alignment
 from mlir_async_pipe.facts.values.integer_ops import bits_of, is_size

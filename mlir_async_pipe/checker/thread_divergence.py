@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import Operation, constant_value
 from mlir_async_pipe.checker.arithmetic import chooses_numbers
+from mlir_async_pipe.checker.grid_blocks import differs
 from mlir_async_pipe.checker.step_graph import (
     AnyIteration,
     Block,
@@ -25,7 +26,6 @@ from mlir_async_pipe.checker.step_graph import (
     LoopTest,
     Run,
 )
-from mlir_async_pipe.checker.thread_ids import differs
 from mlir_async_pipe.facts.flow.algorithms import post_dominators, reached
 from mlir_async_pipe.facts.values.uniformity import is_made_of_operands, sources
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS

@@ -1,6 +1,6 @@
 """What `overflow<nsw>` on products of block ids says of how many blocks there are.
 
-Covers: checker/thread_ids.py, bindings/raw_ops.py
+Covers: checker/grid_blocks.py, bindings/raw_ops.py
 """
 
 from __future__ import annotations

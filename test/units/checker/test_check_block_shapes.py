@@ -3,7 +3,7 @@
 Two threads at one x are two threads wherever a block may be 2-D; the machine runs the same text
 in blocks of several shapes.
 
-Covers: checker/thread_grid.py, checker/thread_ids.py
+Covers: checker/thread_grid.py, checker/grid_blocks.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Accesses of earlier iterations, of any thread, against those of this one and after the loop.
 
 Covers: checker/iterations.py, checker/carried_slots.py, checker/overlap.py,
-checker/residues.py
+checker/forms.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Forms, facts and overlaps: the arithmetic under the checker.
 
 Covers: checker/forms.py, checker/arithmetic.py, checker/overlap.py, checker/paths.py,
-checker/thread_grid.py, facts/values/views.py, checker/residues.py
+checker/thread_grid.py, facts/values/views.py
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ import pytest
 from helpers.check_harness import Checked, check_text, machine_races
 from helpers.integer_programs import kernel
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
-from mlir_async_pipe.checker.residues import cases
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, cases
 
 KERNEL = """
 gpu.module @m {{

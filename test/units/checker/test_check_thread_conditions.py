@@ -4,7 +4,7 @@ Each kernel copies an element a thread, waits, has a barrier, and reads another 
 one of the steps stands under a condition. Where threads may disagree on it, the result must not
 be "safe"; where they cannot, everything must be.
 
-Covers: checker/thread_divergence.py, checker/thread_ids.py, checker/step_graph.py,
+Covers: checker/thread_divergence.py, checker/grid_blocks.py, checker/step_graph.py,
 checker/kernel_flow.py
 """
 

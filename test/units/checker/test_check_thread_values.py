@@ -1,6 +1,6 @@
 """Values and conditions that differ between threads: what one thread knows, another may not.
 
-Covers: checker/path_values.py, checker/effects.py, checker/thread_ids.py,
+Covers: checker/path_values.py, checker/effects.py, checker/grid_blocks.py,
 checker/state.py, checker/explore.py
 """
 
