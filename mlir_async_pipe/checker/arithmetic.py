@@ -44,7 +44,6 @@ def values_of(kind: Any) -> AtomRange | None:
 
 
 def of_constant(value: int, kind: Any) -> Form:
-    """The form of a constant of a type."""
     return Form(value & 1 if type_text(kind) == "i1" else value)
 
 
@@ -304,7 +303,6 @@ def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -
 
 
 def negation(bit: Form) -> Form:
-    """1 for 0, 0 for 1."""
     return forms.subtract(ONE, bit)
 
 

@@ -103,7 +103,6 @@ def _of_variables(root: Operation) -> list[Operation]:
 
 
 def _promote(functions: list[Operation]) -> int:
-    """Variables become values."""
     for function in functions:
         passmanager.PassManager.parse("any(sroa,mem2reg)", function.context).run(function)
     return len(functions)

@@ -330,5 +330,4 @@ class Groups:
 
 
 def orders_of(run: Run) -> Spaces:
-    """The address spaces that a barrier orders."""
     return run.row.barrier(run.op) if run.row.barrier is not None else frozenset()

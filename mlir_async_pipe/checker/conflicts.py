@@ -131,7 +131,6 @@ class Judge:
         self._usual_warps = WarpValues(self.comparer.threads.lanes)
 
     def is_of_warp(self, value: Value) -> bool:
-        """Whether all lanes of a warp have one value."""
         return self._warps.is_of_warp(value, self.comparer.threads.lanes)
 
     def access(

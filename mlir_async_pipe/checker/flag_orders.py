@@ -68,7 +68,6 @@ class Points:
         return block, len(self.steps[block])
 
     def all(self) -> Iterable[Point]:
-        """The points at which steps run."""
         return [(block, n) for block, steps in enumerate(self.steps) for n in range(len(steps))]
 
     def onwards(
@@ -84,7 +83,6 @@ class Points:
         return reached([start], after)
 
     def after(self, point: Point) -> Point:
-        """The point after a step."""
         return point[0], point[1] + 1
 
     def backwards(self, start: Point, closed: Callable[[Point], bool]) -> set[Point]:

@@ -339,7 +339,6 @@ def both_ranges(one: ThreadRange, other: ThreadRange) -> ThreadRange:
 
 
 def _cut(a: AtomRange, b: AtomRange | None) -> AtomRange:
-    """What both say."""
     low, high = a.ends if b is None else sums.both(a.ends, b.ends)
     return a._replace(low=low, high=high)
 
@@ -541,7 +540,6 @@ class FactScopes:
         self.of = cache(self._of)
 
     def _of(self, atom: Atom) -> HoldsIn:
-        """The scope of facts about an atom."""
         if block_axis(atom) is not None:
             return "block"
         if all(map(self.is_fixed, forms.form_under(atom).symbols)):

@@ -58,7 +58,6 @@ class AtomRange(NamedTuple):
 
     @property
     def ends(self) -> Interval:
-        """The least and the largest value."""
         return self.low, self.high
 
     def moved(self, by: int) -> AtomRange:

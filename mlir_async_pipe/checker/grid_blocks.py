@@ -61,7 +61,6 @@ class GridBlocks:
 
     @property
     def several(self) -> bool:
-        """Whether two blocks may run."""
         return any(size != 1 for size in self.sizes)
 
     @property

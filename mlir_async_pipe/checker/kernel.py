@@ -150,7 +150,6 @@ def threads_of(
 
 
 def name_of(kernel: Any) -> str:
-    """What a kernel is called in reports."""
     return symbol_name(kernel) or str(kernel.name)
 
 
@@ -340,7 +339,6 @@ class _KernelRun:
         return cluster_size(self.kernel)
 
     def _clusters(self) -> bool:
-        """Whether a cluster may have several blocks."""
         size = self.cluster()
         return size is not None and size != (1, 1, 1)
 

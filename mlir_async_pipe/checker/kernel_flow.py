@@ -443,7 +443,6 @@ class _Paths:
         return [self.edge(source, place, values) for place in places]
 
     def edge(self, source: int, target: int, values: Sequence[Any]) -> ControlEdge:
-        """The edge from one place to another."""
         block, taken = self.after, self.item.op.results
         if target != OUT:
             block, nodes = self.heads[target], self.item.frames[target].nodes

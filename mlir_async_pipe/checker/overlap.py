@@ -475,7 +475,6 @@ def is_shared(piece: Piece, same_thread: bool) -> bool:
 
 
 def constants_disjoint(a: Piece, b: Piece) -> bool:
-    """Whether both pieces are at constant places that do not meet."""
     x, y = a.start, b.start
     if x.terms or y.terms or x.constant == y.constant:
         return False

@@ -342,7 +342,6 @@ class Owners:
         return [in_rows(group, terms, rows) for group in (a, b)]
 
     def _is_one_block(self, a: AccessGroup, b: AccessGroup, differences: Differences) -> bool:
-        """Whether what both touch puts them into one block."""
         equal = {distinct_axis(atom) for atom in differences.bounds if differences.is_zero(atom)}
         for axis in self.grid.open_axes:
             ends = [of_axis(group.facts, axis) for group in (a, b)]
@@ -430,7 +429,6 @@ class Owners:
         return True
 
     def _is_same_thread(self, one: Event, other: Event) -> bool:
-        """Whether one thread of a block runs both."""
         axes = self.threads.axes if self.threads.size is None else "xyz"
         ends = [{**thread_facts(self.threads), **dict(event.threads)} for event in (one, other)]
         known = [[facts[Atom("tid", axis)].exact for axis in axes] for facts in ends]

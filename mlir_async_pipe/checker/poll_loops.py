@@ -42,7 +42,6 @@ AWAITED = "async_pipe.awaited"
 
 
 def asks(name: str) -> bool:
-    """Whether an op asks for a phase."""
     return named_row(name).phase == "test"
 
 

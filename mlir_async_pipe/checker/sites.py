@@ -309,7 +309,6 @@ class Sites:
         return "" if queue is None else queue.name
 
     def is_abstract(self, op: Any) -> bool:
-        """Whether the op belongs to the abstract vocabulary."""
         return bool(op.name.startswith("async_pipe."))
 
     def counted_queues(self, op: Any) -> tuple[str, ...]:
@@ -535,7 +534,6 @@ class Roots:
         return threads_may_meet(self.roots[a], self.roots[b])
 
     def _may_alias(self, a: int, b: int) -> bool:
-        """Whether two roots may be one memory."""
         if a == b:
             return True
         one, other = self.roots[min(a, b)], self.roots[max(a, b)]

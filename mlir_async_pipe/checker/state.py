@@ -88,7 +88,6 @@ class Pending(NamedTuple):
 
     @property
     def all_groups(self) -> tuple[Group, ...]:
-        """The open group, and the committed ones."""
         return (self.open, *self.groups)
 
     def with_all(self, other: Pending) -> Pending:
@@ -100,7 +99,6 @@ class Pending(NamedTuple):
         return self._replace(open=opened, groups=tuple(groups))
 
     def changed(self, change: Callable[[Event], Event]) -> Pending:
-        """The same with each event changed."""
         opened, *groups = (
             tuple(tuple(map(change, issue)) for issue in group) for group in self.all_groups
         )
@@ -221,7 +219,6 @@ class State:
         return replace(self, env=env, queues=queues, facts=dict(facts), tainted=tainted)
 
     def issues(self) -> Iterator[Issue]:
-        """What is in flight."""
         for pending in self.all_queues():
             for group in pending.all_groups:
                 yield from group
@@ -239,7 +236,6 @@ class State:
             yield event
 
     def size(self) -> int:
-        """How much the state remembers, in events and issues."""
         return sum(1 for _ in self.issues()) + len(self.done) + len(self.log) + len(self.behind)
 
     def remembered(self) -> frozenset[Hashable]:

@@ -234,11 +234,9 @@ class Flow:
         return predecessors(range(len(self.blocks)), self.after)
 
     def steps(self) -> Iterator[Step]:
-        """The steps of all blocks."""
         return (step for block in self.blocks for step in block.steps)
 
     def runs(self) -> Iterator[Run]:
-        """The ops of all blocks."""
         return (step for step in self.steps() if isinstance(step, Run))
 
     def all_edges(self) -> Iterator[tuple[Block, ControlEdge]]:
@@ -287,7 +285,6 @@ def is_data(kind: object) -> bool:
 
 
 def is_bit(kind: object) -> bool:
-    """Whether a type is a truth value."""
     return type_text(kind) == "i1"
 
 

@@ -46,7 +46,6 @@ class Constraint(NamedTuple):
 
     @property
     def ends(self) -> Interval:
-        """What the sum is between."""
         return self.low, self.high
 
 

@@ -153,7 +153,6 @@ class LoopIndex:
         return True
 
     def _same(self, value: Value, same_thread: bool) -> bool:
-        """Whether a value is the same at both ends."""
         return not self.varies(value) or (same_thread and self.is_outside(value))
 
     def _apart(self, a: CoveredRegion, b: CoveredRegion) -> bool:

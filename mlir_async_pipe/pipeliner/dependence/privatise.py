@@ -430,7 +430,6 @@ class Privatisation:
 def private_buffers(
     loop: Operation, regions: list[CoveredRegion], around: Surroundings, arithmetic: Arithmetic
 ) -> Privatisation:
-    """Decide for each buffer that the loop writes."""
     opaque = any(region.opaque for region in regions)
     private: set[Any] = set()
     seen_after: set[Any] = set()

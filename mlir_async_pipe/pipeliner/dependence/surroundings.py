@@ -67,7 +67,6 @@ class _Touches:
     _exposed: dict[Any, _Touches] = field(default_factory=dict)
 
     def add(self, touch: RootAccess) -> None:
-        """One more, after those so far."""
         self.all.append(touch)
         self.places.append(touch.place)
         if touch.writes:
