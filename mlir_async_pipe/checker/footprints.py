@@ -349,8 +349,7 @@ def both(a: AtomRange, b: AtomRange) -> AtomRange:
     return hull(a, b)._replace(low=low, high=high)
 
 
-# The stores of one tile stand side by side and mention the same unknowns: what a path knows of these is
-# gathered, and joined with what others knew, once for all of them.
+# The stores of one tile stand side by side and mention the same unknowns: what a path knows of these is gathered once.
 
 
 @dataclass
@@ -382,28 +381,20 @@ class Meetings:
 
 @dataclass
 class _Path:
-    """One path at one point. What was answered of dictionaries is kept by their identity; they live
-    as long as what holds them, which is `kept` where nobody else does."""
+    """One path at one point."""
 
     scopes: FactScopes
     state: State
     _facts: dict[frozenset[Atom], Knowns] = field(default_factory=dict)
-    _held: dict[tuple[int, int], bool] = field(default_factory=dict)
-    _joined: dict[tuple[int, int, int], tuple[Knowns, Knowns, bool]] = field(default_factory=dict)
-    _kept: list[Knowns] = field(default_factory=list)
 
     def adds_nothing(self, met: Touched) -> bool:
         """Whether this path knows no less than what is known of an access already."""
-        key = (id(met.facts), id(met.launch))
-        found = self._held.get(key)
-        if found is None:
-            known = self.state.facts
-            found = self._held[key] = all(
-                known.get(atom) == value
-                for facts in (met.facts, met.launch)
-                for atom, value in facts.items()
-            )
-        return found
+        known = self.state.facts
+        return all(
+            known.get(atom) == value
+            for facts in (met.facts, met.launch)
+            for atom, value in facts.items()
+        )
 
     def meet(self, event: Event, met: Touched | None) -> Touched:
         """An access, which other paths may have met."""
@@ -411,20 +402,13 @@ class _Path:
         certain = surely and not event.maybe
         if met is None:
             return Touched(event, facts, launch, certain, witness=(facts, launch))
-        key = (id(met.facts), id(met.launch), id(facts))
-        if key not in self._joined:
-            self._kept += (met.facts, met.launch)
-            blocks = {a: k for a, k in facts.items() if block_axis(a) is not None}
-            # Blocks between those of two paths need not come here.
-            alike = all(met.facts.get(atom) in (known, None) for atom, known in blocks.items())
-            self._joined[key] = (
-                both_facts(met.facts, facts, (met.launch, launch)),
-                both_facts(met.launch, launch),
-                alike,
-            )
+        blocks = {a: k for a, k in facts.items() if block_axis(a) is not None}
+        # Blocks between those of two paths need not come here.
+        alike = all(met.facts.get(atom) in (known, None) for atom, known in blocks.items())
         if certain and not met.certain:
             met.witness = (facts, launch)
-        met.facts, met.launch, alike = self._joined[key]
+        met.facts = both_facts(met.facts, facts, (met.launch, launch))
+        met.launch = both_facts(met.launch, launch)
         met.certain = (met.certain or certain) and alike
         return met
 

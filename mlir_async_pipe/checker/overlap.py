@@ -56,9 +56,7 @@ class Comparer:
     threads: Threads
     budget: Budget = field(default_factory=lambda: Budget(POINTS))
     _known: Answers = field(default_factory=dict)
-    _timeless: dict[tuple[object, ...], tuple[Region, Region, Overlap]] = field(
-        default_factory=dict
-    )
+
     _where_alike: dict[int, Comparer] = field(default_factory=dict)
 
     def where_alike(self, bits: int) -> Comparer:
@@ -80,13 +78,6 @@ class Comparer:
 
         `same_thread` False asks for two different threads. `ranges` are conditions on the thread ids of both ends.
         """
-        # Regions of one event are one object: iterations ask about the same ones again.
-        asked = (id(a), id(b), same_thread, ranges)
-        before = self._timeless.get(asked)
-        if before is not None:
-            self.budget.asked()
-            return before[2]
-        first, second = a, b
         if not begin_alike(a, b, same_thread=same_thread):
             bytes_a, bytes_b = as_bytes(a), as_bytes(b)
             if bytes_a is None or bytes_b is None:
@@ -105,8 +96,7 @@ class Comparer:
             open_pairs.append((one, other))
         key: tuple[object, ...] = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
         # What a path knows of thread ids stands in `ranges`: no other fact matters to these.
-        timeless = all(is_thread_number(piece.start) for pair in open_pairs for piece in pair)
-        if not timeless:
+        if not all(is_thread_number(piece.start) for pair in open_pairs for piece in pair):
             facts = _about(open_pairs, facts)
             key = (*key, frozenset(facts.items()))
         self.budget.asked()
@@ -115,9 +105,6 @@ class Comparer:
             found = self._known[key] = self._decide(open_pairs, (a, b), facts, same_thread, ranges)
         if found.verdict == "yes" and reason:
             found = Overlap("cannot tell", reason)
-        if timeless:
-            # They are kept, so that their ids stay their own.
-            self._timeless[asked] = (first, second, found)
         return found
 
     def _decide(
