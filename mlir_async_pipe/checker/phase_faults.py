@@ -164,7 +164,7 @@ class NotFollowedError(Exception):
         self.reason = reason
 
 
-PHASE_SENTENCES = {
+_SENTENCES = {
     "missing-fence": "'{op}' is not ordered after the write of '{other}': a fence for the async proxy is missing",
     "missing-tensor-fence": "'{op}' may not see what '{other}' did: a fence of tensor memory is missing",
     "missing-register-fence": "'{op}' may add to what the registers held before: a fence of products is missing",
@@ -186,3 +186,4 @@ PHASE_SENTENCES = {
     "out-of-bounds": "'{op}' is out of bounds",
     "unwaited-copy": "'{op}' may still use workgroup memory when the block ends",
 }
+PHASE_SENTENCES = _SENTENCES
