@@ -153,11 +153,9 @@ class Kind:
 
     def byte_offsets(self) -> Array:
         """The place of each element of a vector in memory, an array of the vector's shape."""
-        offsets = np.zeros(self.shape, np.int64)
-        for number, (size, step) in enumerate(zip(self.shape, self.byte_strides, strict=True)):
-            rest = (1,) * (len(self.shape) - number - 1)
-            offsets = offsets + (np.arange(size) * step).reshape(size, *rest)
-        return offsets
+        steps = zip(self.shape, self.byte_strides, strict=True)
+        each = np.ix_(*(np.arange(size) * step for size, step in steps))
+        return sum(each, np.zeros(self.shape, np.int64))
 
     @property
     def is_float(self) -> bool:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import integer_attribute
+from mlir_async_pipe.bindings.raw_ops import as_kind, integer_attribute
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics, size_in_memory
-from mlir_async_pipe.machine.dialects.arith import COMBINE, constant_array, dense_array
-from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, own
+from mlir_async_pipe.machine.dialects.arith import COMBINE
+from mlir_async_pipe.machine.dialects.memref import atomic_update, combining, initial_bytes, own
 from mlir_async_pipe.machine.kinds import BYTE, Kind, kind_of
 from mlir_async_pipe.machine.lane_values import Array, lanes_of, uniform
 from mlir_async_pipe.machine.terms import is_array
@@ -214,13 +214,9 @@ def _initial_bytes(site: Site, declaration: Any, held: Any) -> Array | None:
     if "value" not in declaration.attributes:
         return None
     value = declaration.attributes["value"]
-    try:
-        kind = kind_of(ir.ShapedType(ir.DenseElementsAttr(value).type).element_type, site.op)
-        array = dense_array(site, value, kind)
-    except ValueError:
-        kind = kind_of(held, site.op)
-        array = constant_array(site, value, kind)
-    return np.ascontiguousarray(kind.encode(array)).reshape(-1).view(np.uint8)
+    dense = as_kind(ir.DenseElementsAttr, value)
+    element = held if dense is None else ir.ShapedType(dense.type).element_type
+    return initial_bytes(site, declaration, "value", kind_of(element, site.op))
 
 
 @semantics("llvm.atomicrmw")

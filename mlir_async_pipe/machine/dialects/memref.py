@@ -14,7 +14,7 @@ from mlir_async_pipe.facts.values.domains import parts_of_split, weights_of_join
 from mlir_async_pipe.machine import access
 from mlir_async_pipe.machine.access import AffineMap, ByteSpan, fill
 from mlir_async_pipe.machine.decode import Execute, Site, Unit, semantics
-from mlir_async_pipe.machine.dialects.arith import COMBINE, dense_array
+from mlir_async_pipe.machine.dialects.arith import COMBINE, constant_array
 from mlir_async_pipe.machine.dialects.async_ops import refuse_in_scope
 from mlir_async_pipe.machine.dialects.scf import packer
 from mlir_async_pipe.machine.dialects.tma import TENSOR_MAP, passed_tensor
@@ -163,7 +163,7 @@ def get_global(site: Site) -> Execute:
     declaration = site.decoder.symbol(name, site.op)
     if declaration is None:
         raise site.unsupported(f"no global '{name}'")
-    contents = _initial_bytes(site, declaration, shape)
+    contents = initial_bytes(site, declaration, "initial_value", shape.element.element)
     where = {"is_shared": shape.space == WORKGROUP, "is_dynamic": is_dynamic_memory(site.op)}
 
     def execute(unit: Unit) -> MemRef:
@@ -175,30 +175,25 @@ def get_global(site: Site) -> Execute:
     return execute
 
 
-def _initial_bytes(site: Site, declaration: Any, shape: MemRefShape) -> Array | None:
-    if "initial_value" not in declaration.attributes:
+def initial_bytes(site: Site, declaration: Any, name: str, kind: Kind) -> Array | None:
+    """What an attribute of a global says that it holds, None where it says nothing."""
+    if name not in declaration.attributes or str(declaration.attributes[name]) == "unit":
         return None
-    value = declaration.attributes["initial_value"]
-    if str(value) == "unit":
-        return None
-    array = dense_array(site, value, shape.element.element)
-    return np.ascontiguousarray(shape.element.encode(array)).reshape(-1).view(np.uint8)
+    array = constant_array(site, declaration.attributes[name], kind)
+    return np.ascontiguousarray(kind.encode(array)).reshape(-1).view(np.uint8)
 
 
 @semantics("memref.copy")
 def copy(site: Site) -> Execute:
     """Every element, by every lane."""
-    source_shape = memref_shape(site.operand_type(0), site.op)
-    target_shape = memref_shape(site.operand_type(1), site.op)
 
     def execute(unit: Unit, source: MemRef, target: MemRef) -> None:
         extent = tuple(int(size.max()) for size in source.sizes)
-        start = tuple(uniform(0) for _ in extent)
-        values = access.read(
-            unit, site, access.locate(unit, site, source, start, extent), source_shape.element
-        )
+        start = (uniform(0),) * len(extent)
+        where = access.locate(unit, site, source, start, extent)
+        values = access.read(unit, site, where, source.element)
         where = access.locate(unit, site, target, start, extent)
-        access.write(unit, site, where, values, target_shape.element)
+        access.write(unit, site, where, values, target.element)
 
     return execute
 
@@ -206,13 +201,12 @@ def copy(site: Site) -> Execute:
 @semantics("memref.atomic_rmw")
 def atomic(site: Site) -> Execute:
     """Read, combine, write in one step, lane after lane; gives the old value."""
-    kind = memref_shape(site.operand_type(1), site.op).element
     # The numbers behind the attribute differ between versions of MLIR, its words do not.
     combine = COMBINE[str(site.op).split("memref.atomic_rmw")[1].split()[0]]
 
     def execute(unit: Unit, value: Array, memory: MemRef, *indices: Array) -> Array:
         where = access.locate(unit, site, memory, indices)
-        return atomic_update(unit, site, where, kind, combining(unit, combine, value))
+        return atomic_update(unit, site, where, memory.element, combining(unit, combine, value))
 
     return execute
 
@@ -249,7 +243,6 @@ def own(unit: Unit, value: Array, lane: int) -> Array:
 @semantics("memref.generic_atomic_rmw")
 def generic_atomic(site: Site) -> Execute:
     """An atomic whose region computes the new value."""
-    kind = memref_shape(site.operand_type(0), site.op).element
     region = site.region()
 
     def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
@@ -258,7 +251,7 @@ def generic_atomic(site: Site) -> Execute:
             return own(unit, new, lane)
 
         where = access.locate(unit, site, memory, indices)
-        return atomic_update(unit, site, where, kind, change)
+        return atomic_update(unit, site, where, memory.element, change)
 
     return execute
 

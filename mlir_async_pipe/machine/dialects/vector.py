@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,7 @@ class _Transfer:
         for axis, dimension in enumerate(self.dimensions):
             if dimension is None:
                 continue
-            shape = (1,) * (axis + 1) + (-1,) + (1,) * (rank - axis - 1)
-            steps = np.arange(self.kind.shape[axis]).reshape(shape)
+            steps = _along(axis, self.kind.shape)
             linear = linear + steps * column(memory.strides[dimension], rank)
             position = column(indices[dimension], rank) + steps
             size = column(memory.sizes[dimension], rank)
@@ -118,6 +118,11 @@ def column(values: Array, rank: int) -> Array:
     return values.reshape(-1, *(1,) * rank)
 
 
+def _along(axis: int, shape: tuple[int, ...]) -> Array:
+    """The positions in an axis of vectors of some shape."""
+    return np.arange(shape[axis]).reshape(-1, *(1,) * (len(shape) - axis - 1))
+
+
 def _masked(mask: Array, dimensions: tuple[int | None, ...]) -> Array:
     """A mask has the vector's shape before permutation; bring its axes into vector order."""
     used = [dimension for dimension in dimensions if dimension is not None]
@@ -149,11 +154,9 @@ def mask_region(site: Site) -> Execute:
             given = unit.run_region(body)
         finally:
             unit.kept = outer
-        return (
-            pack([np.where(kept, *both) for both in zip(given, otherwise, strict=True)])
-            if otherwise
-            else pack(given)
-        )
+        if otherwise:
+            given = [np.where(kept, *both) for both in zip(given, otherwise, strict=True)]
+        return pack(given)
 
     return execute
 
@@ -207,13 +210,7 @@ def extract(site: Site) -> Execute:
     """An element or a slice at static and dynamic positions."""
     static = site.integers("static_position")
 
-    def execute(unit: Unit, value: Array, *dynamic: Array) -> Array:
-        result = value
-        for position in fill(static, dynamic):
-            result = _pick(result, position)
-        return result
-
-    return execute
+    return lambda unit, value, *dynamic: reduce(_pick, fill(static, dynamic), value)
 
 
 def _pick(value: Array, position: Array) -> Array:
@@ -223,9 +220,7 @@ def _pick(value: Array, position: Array) -> Array:
         return value[:, int(position[0])] if inside[0] else np.zeros_like(value[:, 0])
     lanes = np.arange(len(position))
     picked = lanes_of(value, len(position))[lanes, np.where(inside, position, 0)]
-    return (
-        picked if inside.all() else np.where(inside[(..., *[None] * (picked.ndim - 1))], picked, 0)
-    )
+    return picked if inside.all() else np.where(column(inside, picked.ndim - 1), picked, 0)
 
 
 @semantics("vector.extractelement", "llvm.extractelement")
@@ -238,23 +233,18 @@ def extract_element(site: Site) -> Execute:
 def insert(site: Site) -> Execute:
     """An element or a slice into a vector."""
     static = site.integers("static_position")
-
-    def execute(unit: Unit, value: Array, into: Array, *dynamic: Array) -> Array:
-        positions = fill(static, dynamic)
-        return _put(unit, value, into, positions)
-
-    return execute
+    return lambda unit, value, into, *dynamic: _put(value, into, fill(static, dynamic))
 
 
 @semantics("vector.insertelement", "llvm.insertelement")
 def insert_element(site: Site) -> Execute:
     """One element at a dynamic position; LLVM names the vector first."""
     if site.name == "llvm.insertelement":
-        return lambda unit, into, value, position: _put(unit, value, into, [position])
-    return lambda unit, value, into, *position: _put(unit, value, into, list(position))
+        return lambda unit, into, value, position: _put(value, into, [position])
+    return lambda unit, value, into, *position: _put(value, into, list(position))
 
 
-def _put(unit: Unit, value: Array, into: Array, positions: list[Array]) -> Array:
+def _put(value: Array, into: Array, positions: list[Array]) -> Array:
     """An entry put in; beyond the ends it is poison, here what was there."""
     width = max(len(value), len(into), *(len(position) for position in positions), 1)
     result = room_for(lanes_of(into, width), value)
@@ -327,24 +317,15 @@ def extract_slice(site: Site) -> Execute:
 @semantics("vector.insert_strided_slice")
 def insert_slice(site: Site) -> Execute:
     """A box into a vector; a source of lower rank fills the trailing dimensions."""
-    offsets, strides = site.integers("offsets"), site.integers("strides")
-    sizes = site.operand_kind(0).shape
-    leading = len(offsets) - len(sizes)
-    window = tuple(
-        o
-        if axis < leading
-        else slice(
-            o,
-            o + (sizes[axis - leading] - 1) * strides[axis - leading] + 1,
-            strides[axis - leading],
-        )
-        for axis, o in enumerate(offsets)
-    )
+    offsets, shape = site.integers("offsets"), site.operand_kind(0).shape
+    leading = (1,) * (len(offsets) - len(shape))
+    boxes = offsets, (*leading, *shape), (*leading, *site.integers("strides"))
+    window = tuple(slice(o, o + n * s, s) for o, n, s in zip(*boxes, strict=True))
 
     def execute(unit: Unit, value: Array, into: Array) -> Array:
         width = max(len(value), len(into))
         result = room_for(lanes_of(into, width), value)
-        result[(slice(None), *window)] = value
+        result[(slice(None), *window)] = value.reshape(len(value), *leading, *shape)
         return result
 
     return execute
@@ -400,10 +381,7 @@ def create_mask(site: Site) -> Execute:
     def execute(unit: Unit, *bounds: Array) -> Array:
         result = np.ones((1, *shape), np.bool_)
         for axis, bound in enumerate(bounds):
-            position = np.arange(shape[axis]).reshape(
-                (1,) * (axis + 1) + (-1,) + (1,) * (len(shape) - axis - 1)
-            )
-            result = result & (position < column(bound, len(shape)))
+            result = result & (_along(axis, shape) < column(bound, len(shape)))
         return result
 
     return execute
@@ -480,10 +458,8 @@ def outer_product(site: Site) -> Execute:
     wide = _accumulator(kind)
 
     def execute(unit: Unit, left: Array, right: Array, *start: Array) -> Array:
-        factor = right[:, None, :] if right.ndim > 1 else right[:, None]
-        product = (
-            left[..., None].astype(wide) * factor if right.ndim > 1 else left.astype(wide) * factor
-        )
+        wider = left.astype(wide)
+        product = (wider[..., None] if right.ndim > 1 else wider) * right[:, None]
         return kind.settle(product + start[0].astype(wide) if start else product)
 
     return execute
