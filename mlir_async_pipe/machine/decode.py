@@ -18,6 +18,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     SYMBOL_TABLES,
     ancestors,
+    as_kind,
     captured,
     defining_op,
     has_body,
@@ -155,11 +156,10 @@ class Site:
             return ()
         attribute = self.op.attributes[name]
         for view in (ir.DenseI64ArrayAttr, ir.DenseI32ArrayAttr, ir.DenseBoolArrayAttr):
-            try:
-                return tuple(int(entry) for entry in view(attribute))
-            except ValueError:
-                continue
-        return tuple(_integer(entry) for entry in ir.ArrayAttr(attribute))
+            if (entries := as_kind(view, attribute)) is not None:
+                return tuple(map(int, entries))
+        entries = ir.ArrayAttr(attribute)
+        return tuple(int((as_kind(ir.IntegerAttr, n) or ir.BoolAttr(n)).value) for n in entries)
 
     def segments(self) -> tuple[int, ...]:
         """`operandSegmentSizes`."""
@@ -218,13 +218,6 @@ def _watched(site: Site, execute: Execute) -> Execute:
         return execute(unit, *values)
 
     return watched
-
-
-def _integer(attribute: Any) -> int:
-    try:
-        return int(ir.IntegerAttr(attribute).value)
-    except ValueError:
-        return int(ir.BoolAttr(attribute).value)
 
 
 @dataclass(eq=False)

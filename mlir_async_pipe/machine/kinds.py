@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import as_kind
 from mlir_async_pipe.machine.terms import Symbols, as_array, contiguous, is_symbolic
 from mlir_async_pipe.session.diagnostics import MachineError
 from mlir_async_pipe.vocabulary.memory_layout import BARRIER_STATE, row_layout
@@ -164,7 +165,7 @@ class Kind:
 
     @property
     def element(self) -> Kind:
-        return Kind(self.name, self.dtype, self.stored)
+        return self.with_shape(())
 
     def with_shape(self, shape: tuple[int, ...]) -> Kind:
         """The vector kind of this element type and the given shape."""
@@ -199,9 +200,8 @@ class Kind:
         if isinstance(values, Symbols) and self.name in ROUND:
             return values.terms().encoded(self.name, self.stored, self.encode)
         if self.name == "bf16":
-            return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(
-                np.uint16
-            )
+            bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+            return (bits >> 16).astype(np.uint16)
         if self.name in SMALL_FLOATS:
             return SMALL_FLOATS[self.name].encode(values)
         return contiguous(values, self.dtype).view(self.stored)
@@ -212,22 +212,16 @@ ROUND: dict[str, Callable[[Array], Array]] = {
     **{name: small.round for name, small in SMALL_FLOATS.items()},
 }
 
-_SCALARS: dict[str, tuple[Any, Any]] = {
-    "index": (np.int64, np.int64),
-    "i1": (np.bool_, np.uint8),
-    "i4": (np.uint8, np.uint8),
-    "f16": (np.float16, np.float16),
-    "f32": (np.float32, np.float32),
-    "tf32": (np.float32, np.float32),
-    "f64": (np.float64, np.float64),
-    "bf16": (np.float32, np.uint16),
-    **{name: (np.float32, np.uint8) for name in SMALL_FLOATS},
-    **{
-        f"{s}i{b}": (np.dtype(f"int{b}"), np.dtype(f"int{b}"))
-        for b in (8, 16, 32, 64)
-        for s in ("", "s")
-    },
-    **{f"ui{b}": (np.dtype(f"uint{b}"), np.dtype(f"uint{b}")) for b in (8, 16, 32, 64)},
+# What each is computed in, and stored as.
+_SCALARS = {
+    name: (np.dtype(computed), np.dtype(stored))
+    for name, computed, stored in (
+        *(("i1", "?", "u1"), ("bf16", "f4", "u2"), *((name, "f4", "u1") for name in SMALL_FLOATS)),
+        *(("index", "i8", "i8"), ("i4", "u1", "u1"), ("f16", "f2", "f2"), ("f32", "f4", "f4")),
+        *(("tf32", "f4", "f4"), ("f64", "f8", "f8")),
+        *((f"{s}i{8 * n}", f"i{n}", f"i{n}") for n in (1, 2, 4, 8) for s in ("", "s")),
+        *((f"ui{8 * n}", f"u{n}", f"u{n}") for n in (1, 2, 4, 8)),
+    )
 }
 
 
@@ -248,10 +242,7 @@ def kind_of(mlir_type: Any, at: Any = None) -> Kind:
     found = _scalar(text)
     if found is not None:
         return found
-    try:
-        vector = ir.VectorType(mlir_type)
-    except ValueError:
-        vector = None
+    vector = as_kind(ir.VectorType, mlir_type)
     if vector is not None and not vector.scalable:
         element = _scalar(str(vector.element_type))
         if element is not None and element.name != "i4":
@@ -276,11 +267,11 @@ def _scalar(text: str) -> Kind | None:
     if text == BARRIER_STATE:
         return stored_kind(np.int64, "state")
     pair = _SCALARS.get(text)
-    return None if pair is None else Kind(text, np.dtype(pair[0]), np.dtype(pair[1]))
+    return None if pair is None else Kind(text, *pair)
 
 
 FACTOR_KINDS = {
-    name: Kind(text, np.dtype(_SCALARS[text][0]), np.dtype(_SCALARS[text][1]))
+    name: Kind(text, *_SCALARS[text])
     for name, text in (
         *((text, text) for text in ("f16", "bf16", "tf32", "f64")),
         *(("e4m3", "f8E4M3FN"), ("e5m2", "f8E5M2"), ("s8", "i8"), ("u8", "ui8")),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import as_kind
 from mlir_async_pipe.machine.decode import Execute, Site, semantics
 from mlir_async_pipe.machine.kinds import Kind, unsigned
 from mlir_async_pipe.machine.lane_values import lanes_of, merge
@@ -328,12 +329,9 @@ def wide_multiply(site: Site) -> Execute:
         a = (left if signed else unsigned(left)).astype(object)
         b = (right if signed else unsigned(right)).astype(object)
         product = np.asarray(a * b, object)
-        low = np.array([int(x) & ((1 << bits) - 1) for x in product.flat], np.uint64)
-        high = np.array([(int(x) >> bits) & ((1 << bits) - 1) for x in product.flat], np.uint64)
-        return (
-            low.astype(kind.dtype).reshape(product.shape),
-            high.astype(kind.dtype).reshape(product.shape),
-        )
+        halves = (product & (1 << bits) - 1, product >> bits & (1 << bits) - 1)
+        low, high = (half.astype(np.uint64).astype(kind.dtype) for half in halves)
+        return low, high
 
     return execute
 
@@ -341,10 +339,8 @@ def wide_multiply(site: Site) -> Execute:
 def constant_array(site: Site, attribute: Any, kind: Kind) -> Array:
     """The value of a constant as an array with one uniform lane."""
     for view in (ir.IntegerAttr, ir.BoolAttr, ir.FloatAttr):
-        try:
-            return kind.settle(np.array([view(attribute).value]))
-        except ValueError:
-            continue
+        if (number := as_kind(view, attribute)) is not None:
+            return kind.settle(np.array([number.value]))
     return dense_array(site, attribute, kind)[None]
 
 
@@ -355,15 +351,14 @@ def dense_array(site: Site, attribute: Any, kind: Kind) -> Array:
     if dense.is_splat:
         splat = dense.get_splat_value()
         return np.broadcast_to(constant_array(site, splat, kind.element)[0], shape)
-    if kind.name == "index" or kind.dtype.kind in "biu":
-        return kind.settle(np.array([int(x) for x in ir.DenseIntElementsAttr(attribute)])).reshape(
-            shape
-        )
     try:
-        values = [float(x) for x in ir.DenseFPElementsAttr(attribute)]
+        if kind.is_float:
+            values = np.array([float(x) for x in ir.DenseFPElementsAttr(attribute)])
+        else:
+            values = np.array([int(x) for x in ir.DenseIntElementsAttr(attribute)])
     except (TypeError, ValueError) as error:
         raise site.unsupported(f"constants of type {kind.name}") from error
-    return kind.settle(np.array(values)).reshape(shape)
+    return kind.settle(values).reshape(shape)
 
 
 @semantics("arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant")
