@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
@@ -125,49 +125,51 @@ def bulk_load(site: Site) -> Execute:
     operands = MbarrierOperands(site)
     blocks = groups_of(site.op)["multicast"]
 
-    def execute(unit: Unit, target: Array, source: Array, *rest: Array) -> None:
-        given = (target, source, *rest)
-        addresses = operands.addresses(unit, given)
-        sizes = operands.of(unit, given, "bytes")
-        check_ends(unit, site, source, target, sizes)
-        for lane in map(int, np.flatnonzero(unit.active())):
-            from_bytes, to_bytes = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
-            mask = mask_of(unit, given, blocks, lane)
-            at = int(addresses[lane])
-            for barrier, place in each_target(unit, site, mask, lane, at, to_bytes):
-                complete_on(copy_of_lane(unit, lane, BYTE, from_bytes, place), site, barrier)
+    def execute(unit: Unit, *given: Array) -> None:
+        addresses, sizes = operands.addresses(unit, given), operands.of(unit, given, "bytes")
+        for lane, source, target in _bulk_ends(unit, site, given[1], given[0], sizes):
+            mask, at = mask_of(unit, given, blocks, lane), int(addresses[lane])
+            for barrier, place in each_target(unit, site, mask, lane, at, target):
+                complete_on(copy_of_lane(unit, lane, BYTE, source, place), site, barrier)
 
     return execute
 
 
-@semantics("nvvm.cp.async.bulk.global.shared.cta")
+_REDUCING_BULK = "ptx.cp.reduce.async.bulk.global.shared::cta.bulk_group"
+
+
+@semantics("nvvm.cp.async.bulk.global.shared.cta", _REDUCING_BULK)
 def bulk_store(site: Site) -> Execute:
-    """Bytes out of workgroup memory, in the bulk group that each active lane commits next."""
-    queue = site.queue()
+    """Bytes out of workgroup memory, in the bulk group that each active lane commits next; or elements, which are combined
+    with what is there."""
+    queue, kind, combine = site.queue(), BYTE, None
+    if site.row.op == _REDUCING_BULK:
+        name = next(part for part in known_instruction(site.op).parts if TYPE.fullmatch(part))
+        # Of bits, signed and unsigned numbers MLIR has one type.
+        kind = _kind_called(site, re.sub(r"^[bus](?=\d)", "i", name))
+        combine = _combination(site, kind)
 
     def execute(unit: Unit, target: Array, source: Array, size: Array, *rest: Array) -> None:
-        sizes = lanes_of(size, unit.width)
-        check_ends(unit, site, source, target, sizes)
-        for lane in map(int, np.flatnonzero(unit.active())):
-            ends = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
-            copy_of_lane(unit, lane, BYTE, *ends).issue(site, queue, is_proxy=True)
+        for lane, *ends in _bulk_ends(unit, site, source, target, lanes_of(size, unit.width)):
+            first, there = (one[:: kind.item_bytes] for one in ends)
+            copy = copy_of_lane(unit, lane, kind, first, there, combine=combine)
+            copy.issue(site, queue, is_proxy=True)
 
     return execute
 
 
-def check_ends(unit: Unit, site: Site, source: Array, target: Array, sizes: Array) -> None:
-    """Look whether both ends of a bulk copy are aligned, in lanes that copy something."""
+def _bulk_ends(
+    unit: Unit, site: Site, source: Array, target: Array, sizes: Array
+) -> Iterator[tuple[int, Array, Array]]:
+    """For each active lane the addresses of the bytes that it copies, at both ends, which are to be aligned in lanes that copy something."""
+    refuse_in_scope(unit, site)
     for end in (source, target):
         access.aligned(unit, site, access.span(unit, end, 1, unit.active() & (sizes > 0)))
-
-
-def bulk_bytes(
-    unit: Unit, source: Array, target: Array, lane: int, size: int
-) -> tuple[Array, Array]:
-    """The addresses of the bytes that a lane copies, at both ends."""
-    ends = (access.within_memory(unit, pointer, size) for pointer in (source, target))
-    first, second = (int(lanes_of(end, unit.width)[lane]) for end in ends)
-    return first + np.arange(size), second + np.arange(size)
+    for lane in map(int, np.flatnonzero(unit.active())):
+        size = int(sizes[lane])
+        firsts = (access.within_memory(unit, pointer, size) for pointer in (source, target))
+        first, there = (int(lanes_of(end, unit.width)[lane]) for end in firsts)
+        yield lane, first + np.arange(size), there + np.arange(size)
 
 
 @semantics("nvvm.ldmatrix")
@@ -427,36 +429,38 @@ def load_reduced(site: Site) -> Execute:
 def _register_kind(site: Site, size: int) -> Kind:
     """Of the registers of a result; more than one are a struct."""
     text = str(site.op.results[0].type).removeprefix("!llvm.struct<(").split(",")[0].rstrip(")>")
-    kind = kind_of(ir.Type.parse(text, site.op.context), site.op)
-    if kind.item_bytes != size:
+    return _checked([_kind_called(site, text)], site, size)[0]
+
+
+def _kind_called(site: Site, text: str) -> Kind:
+    return kind_of(ir.Type.parse(text, site.op.context), site.op)
+
+
+def _checked(kinds: list[Kind], site: Site, size: int) -> list[Kind]:
+    """The kinds of registers, which have so many bytes together."""
+    if sum(kind.item_bytes for kind in kinds) != size:
         raise site.unsupported("elements that are narrower than their registers")
-    return kind
+    return kinds
 
 
-@semantics("ptx.multimem.st")
+@semantics("ptx.multimem.st", "ptx.multimem.red")
 def store_to_all(site: Site) -> Execute:
+    found = known_instruction(site.op)
     kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:]]
-    _check_width(site, kinds)
-
-    def execute(unit: Unit, pointer: Array, *values: Array) -> None:
-        for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
-            access.write(unit, site, _span(unit, site, pointer, kind, number), value, kind)
-
-    return execute
-
-
-@semantics("ptx.multimem.red")
-def combine_with_all(site: Site) -> Execute:
-    kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:]]
-    _check_width(site, kinds)
-    if any("x2" in part or "16" in part for part in known_instruction(site.op).parts):
-        raise site.unsupported("it adds, compares and combines numbers of 32 and 64 bits")
-    combine = _combination(site, kinds[0])
+    _checked(kinds, site, found.size)
+    combine = None
+    if site.row.op == "ptx.multimem.red":
+        if any("x2" in part or "16" in part for part in found.parts):
+            raise site.unsupported("it adds, compares and combines numbers of 32 and 64 bits")
+        combine = _combination(site, kinds[0])
 
     def execute(unit: Unit, pointer: Array, *values: Array) -> None:
         for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
             where = _span(unit, site, pointer, kind, number)
-            atomic_update(unit, site, where, kind, combining(unit, combine, value))
+            if combine is None:
+                access.write(unit, site, where, value, kind)
+            else:
+                atomic_update(unit, site, where, kind, combining(unit, combine, value))
 
     return execute
 
@@ -468,40 +472,11 @@ def _combination(site: Site, kind: Kind) -> Combine:
     return reduction(site, name, kind, unsigned=bool(parts & {"u32", "u64"}))
 
 
-@semantics("ptx.cp.reduce.async.bulk.global.shared::cta.bulk_group")
-def reduce_bulk(site: Site) -> Execute:
-    """Elements out of workgroup memory, combined with what is there until the wait for the bulk group of the lane."""
-    parts, queue = known_instruction(site.op).parts, site.queue()
-    name = next(part for part in parts if TYPE.fullmatch(part))
-    # Of bits, signed and unsigned numbers MLIR has one type.
-    name = re.sub(r"^[bus](?=\d)", "i", name)
-    kind = kind_of(ir.Type.parse(name, site.op.context), site.op)
-    combine = _combination(site, kind)
-
-    def execute(unit: Unit, target: Array, source: Array, size: Array, *hint: Array) -> None:
-        refuse_in_scope(unit, site)
-        sizes = lanes_of(size, unit.width)
-        check_ends(unit, site, source, target, sizes)
-        for lane in map(int, np.flatnonzero(unit.active())):
-            ends = bulk_bytes(unit, source, target, lane, int(sizes[lane]))
-            place, there = (one[:: kind.item_bytes] for one in ends)
-            copy = copy_of_lane(unit, lane, kind, place, there, combine=combine)
-            copy.issue(site, queue, is_proxy=True)
-
-    return execute
-
-
-def _check_width(site: Site, kinds: list[Kind]) -> None:
-    found = known_instruction(site.op)
-    if sum(kind.item_bytes for kind in kinds) != found.size:
-        raise site.unsupported("elements that are narrower than their registers")
-
-
 @semantics("ptx.st.async", "ptx.red.async")
 def store_asynchronously(site: Site) -> Execute:
     """Each lane's values land later, or are combined with what is there; the mbarrier counts their bytes."""
     kinds = [kind_of(value.type, site.op) for value in list(site.op.operands)[1:-1]]
-    _check_width(site, kinds)
+    _checked(kinds, site, known_instruction(site.op).size)
     kind, steps = kinds[0], np.arange(len(kinds)) * kinds[0].item_bytes
     combine = _combination(site, kind) if site.row.adds else None
 
@@ -522,7 +497,7 @@ def try_to_cancel(site: Site) -> Execute:
     """The answer is that all blocks run already: zeros."""
     if site.has("multicast"):
         raise site.unsupported("an answer to all blocks of a cluster")
-    kind = kind_of(ir.Type.parse("i32", site.op.context), site.op)
+    kind = _kind_called(site, "i32")
 
     def execute(unit: Unit, *given: Array) -> None:
         refuse_in_scope(unit, site)
