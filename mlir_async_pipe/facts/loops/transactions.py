@@ -92,6 +92,12 @@ def operand(op: Operation, name: str) -> Value | None:
     return None if number is None else op.operands[number]
 
 
+def operand_constant(op: Operation, name: str) -> int | None:
+    """The number that such an operand is, None where it is no constant, or the op has none."""
+    value = operand(op, name)
+    return None if value is None else constant_value(value)
+
+
 def operand_number(op: Operation, name: str) -> int:
     return named(op)[name]
 
@@ -109,8 +115,7 @@ def handle_of(op: Operation) -> Operation | None:
 def mbarrier_named(op: Operation) -> tuple[Value, int] | None:
     """The group and the number of the mbarrier that an op names, None where that is not known."""
     handle = handle_of(op) or op
-    barriers, index = operand(handle, "barrier"), operand(handle, "index")
-    number = None if index is None else constant_value(index)
+    barriers, number = operand(handle, "barrier"), operand_constant(handle, "index")
     return None if barriers is None or number is None else (barriers, number)
 
 
@@ -319,8 +324,7 @@ def _check_bytes(transaction: Transaction) -> None:
     if any("multicast" in named(copy) for copy in transaction.copies):
         # What other blocks bring counts too (`cluster_plan`).
         return
-    announced = operand(transaction.expect, "bytes")
-    given = None if announced is None else constant_value(announced)
+    given = operand_constant(transaction.expect, "bytes")
     sizes = [bytes_of(copy) for copy in transaction.copies]
     # What the maps of nvvm's form describe is often not to be seen.
     known = [size for size in sizes if size is not None]

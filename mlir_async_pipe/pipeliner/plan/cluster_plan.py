@@ -17,7 +17,6 @@ import numpy as np
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    constant_value,
     is_function,
     last_of,
     operations,
@@ -25,7 +24,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops.statements import Body
-from mlir_async_pipe.facts.loops.transactions import Transaction, bytes_of, named, operand
+from mlir_async_pipe.facts.loops.transactions import (
+    Transaction,
+    bytes_of,
+    named,
+    operand,
+    operand_constant,
+)
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.facts.values.uniformity import conjunction
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
@@ -136,8 +141,7 @@ def _reached(
 
 
 def _check_bytes(transaction: Transaction, sizes: list[int | None]) -> None:
-    announced = operand(transaction.expect, "bytes")
-    given = None if announced is None else constant_value(announced)
+    given = operand_constant(transaction.expect, "bytes")
     for rank, size in enumerate(sizes):
         if given is not None and size is not None and given != size:
             raise PipelineError(

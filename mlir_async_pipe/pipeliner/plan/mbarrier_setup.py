@@ -20,7 +20,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
-    constant_value,
     defining_op,
     is_block_argument,
     operations,
@@ -30,7 +29,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
-from mlir_async_pipe.facts.loops.transactions import Completion, Transaction, handle_of, operand
+from mlir_async_pipe.facts.loops.transactions import (
+    Completion,
+    Transaction,
+    handle_of,
+    operand,
+    operand_constant,
+)
 from mlir_async_pipe.facts.values.integer_ops import integer_constant
 from mlir_async_pipe.session.diagnostics import PipelineError
 from mlir_async_pipe.vocabulary import is_barrier, shows_writes, use_of
@@ -103,7 +108,9 @@ def _setup(
     other = next((op for op in inits if use_of(op) != "init"), None)
     if other is not None:
         raise shared(create, other, f"'{other.name}' uses them too")
-    found = [_initialised(op) for op in inits]
+    # The numbers of the mbarriers that are initialised with one arrival; -1 if that is not known.
+    known = [(operand_constant(op, "arrivals"), operand_constant(op, "index")) for op in inits]
+    found = [number if count == 1 and number is not None else -1 for count, number in known]
     if sharing and set(numbers) < set(found):
         raise shared(create, sharing[0], "another loop uses others of their group")
     if sorted(found) != sorted(numbers):
@@ -131,14 +138,6 @@ def _setup(
         between[meets[0]] if meets else None,
         sharing,
     )
-
-
-def _initialised(init: Operation) -> int:
-    """The number of the mbarrier that is initialised with one arrival; -1 if that is not known."""
-    index, arrivals = operand(init, "index"), operand(init, "arrivals")
-    known = None if arrivals is None else constant_value(arrivals)
-    number = None if index is None else constant_value(index)
-    return number if known == 1 and number is not None else -1
 
 
 def _between(loop: Operation, setup: MbarrierSetup) -> tuple[Operation, ...]:

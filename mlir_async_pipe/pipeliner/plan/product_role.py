@@ -230,18 +230,16 @@ def _parted(
 def _orders(branch: Operation, branches: tuple[Operation, ...]) -> bool:
     """Whether a wait for the products of a branch may order them before others: before all that share cells with them, but
     for those into the same sums, which are in order anyway."""
-    used = {each: _product_cells(each) for each in branches}
+    used: dict[Operation, list[ProductCells]] = {}
+    for each in branches:
+        products = [op for op in walk(each) if tensor_use(op) == "product"]
+        used[each] = [tensor_product(op).cells(partial(_cells, op)) for op in products]
     return any(
         list(one.conflicts(other, alike=False))
         for one in used[branch]
         for each in branches
         for other in used[each]
     )
-
-
-def _product_cells(branch: Operation) -> list[ProductCells]:
-    products = [op for op in walk(branch) if tensor_use(op) == "product"]
-    return [tensor_product(op).cells(partial(_cells, op)) for op in products]
 
 
 def _cells(product: Operation, operand: int, count: int | None) -> Cells:

@@ -328,6 +328,9 @@ def plan_ring(
     buffers = ring_buffers(body, transactions, sharing)
     check_uniform(loop)
     dropped = barriers_to_drop(body, buffers, copies_first or bool(by_others), meetings)
+    others = (op for op in walk(loop) if row_of(op).queue != WGMMA)
+    read = (a.memory for op in others for a in accesses(op) if not a.writes)
+    lanes_read = any(root_of(memory).space != "global" for memory in read)
     plan = RingPlan(
         loop,
         body,
@@ -351,19 +354,9 @@ def plan_ring(
         ahead,
         asked,
         cluster,
-        _lanes_read(loop, products),
+        not products.groups or lanes_read,
     )
     return with_stages(plan, asked_places)
-
-
-def _lanes_read(loop: Operation, products: Products) -> bool:
-    """Whether anything but a product reads workgroup memory in the loop."""
-    return not products.groups or any(
-        not access.writes and root_of(access.memory).space != "global"
-        for op in walk(loop)
-        if row_of(op).queue != WGMMA
-        for access in accesses(op)
-    )
 
 
 def with_stages(plan: RingPlan, asked: Asked) -> RingPlan:

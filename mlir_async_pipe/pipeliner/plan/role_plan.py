@@ -73,7 +73,12 @@ def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
         with refusing(together[0].loop):
             roles = _parted(kernel, together, around.launch_size(together[0].loop))
         parted.update((plan.loop, replace(plan, roles=roles)) for plan in together)
-    return [parted.get(plan.loop) or _joined(plan, around) for plan in plans]
+    made = [parted.get(plan.loop, plan) for plan in plans]
+    for number, plan in enumerate(made):
+        if plan.cluster is not None and plan.roles is None:
+            with refusing(plan.loop):
+                made[number] = replace(plan, returning=_warps_of_cluster(plan, around))
+    return made
 
 
 def _parted(kernel: Operation, plans: list[RingPlan], size: Size | None) -> RolePlan:
@@ -291,15 +296,8 @@ def _registers(
 # Each warp of the input arrives once for a tile, so a block must be of whole warps, along x.
 
 
-def _joined(plan: RingPlan, around: Surroundings) -> RingPlan:
-    """The plan, with what all warps do for other blocks. Raises PipelineError (cluster-unsupported)."""
-    if plan.cluster is None:
-        return plan
-    with refusing(plan.loop):
-        return replace(plan, returning=_warps_of_cluster(plan, around))
-
-
 def _warps_of_cluster(plan: RingPlan, around: Surroundings) -> int:
+    """Raises PipelineError (cluster-unsupported)."""
     loop, completions = plan.loop, plan.products.completions
     check_kernel(plan.kernel, (loop,), refuse_blocks)
     if completions:

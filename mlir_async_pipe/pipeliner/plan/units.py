@@ -202,8 +202,10 @@ class Units:
         if users == [self._end]:
             # It goes with the earliest user of its iter_arg, or with the latest of its operands where that
             # comes later or the iter_arg has no user.
-            candidates = [*self._statement_producers(op), *self._takers(result)[:1]]
-            return [max(candidates, default=SchedulePlace(0, 0))]
+            known, makers = self._places, self._table.makers
+            before = walked(makers(op), lambda other: () if other in known else makers(other))
+            made = [known[maker] for maker in before if maker in known]
+            return [max([*made, *self._takers(result)[:1]], default=SchedulePlace(0, 0))]
         wanted: list[SchedulePlace] = []
         for user in users:
             issued = self._issued.get(user)
@@ -227,11 +229,6 @@ class Units:
         first = [user for user in self._table.users[argument] if user not in left_out]
         return [places[op] for op in walked(first, users) if op in places]
 
-    def _statement_producers(self, op: int) -> list[SchedulePlace]:
-        places, makers = self._places, self._table.makers
-        before = walked(makers(op), lambda other: () if other in places else makers(other))
-        return [places[maker] for maker in before if maker in places]
-
     def _in_kernel_order(self) -> tuple[Unit, ...]:
         # By order, place in the text, pure ops before statements, own place in the text, and stage.
         entries: list[tuple[int, int, int, int, int, tuple[int, ...]]] = []
@@ -239,7 +236,9 @@ class Units:
         before: dict[tuple[int, int, int], int] = {}
         for scope in self._scopes:
             place, start = self._first(scope), scope[0]
-            before.update(((op, place.stage, place.order), start) for op in self._needed_by(scope))
+            needed = reached(scope, lambda op: self.pure_places.keys() & self._table.makers(op))
+            outside = needed.difference(scope)
+            before.update(((op, place.stage, place.order), start) for op in outside)
             entries.append((place.order, start, 1, start, place.stage, scope))
         inside = {op for scope in self._scopes for op in scope}
         for op, place in self._places.items():
@@ -263,14 +262,6 @@ class Units:
             )
             for position, (*_, stage, numbers) in enumerate(entries)
         )
-
-    def _needed_by(self, scope: tuple[int, ...]) -> set[int]:
-        """The pure ops of the body that a scope's values come from, its own left out."""
-
-        def made_of(op: int) -> list[int]:
-            return [maker for maker in self._table.makers(op) if maker in self.pure_places]
-
-        return reached(scope, made_of).difference(scope)
 
 
 def rematerialisable(body: Body) -> frozenset[int]:
