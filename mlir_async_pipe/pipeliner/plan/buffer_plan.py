@@ -197,13 +197,15 @@ Pairs = frozenset[tuple[int, int]]
 def earlier_writes(regions: tuple[CoveredRegion, ...], index: LoopIndex) -> Pairs:
     """Every write before a read that may touch its elements in the same iteration: no
     read sees more than these."""
-    return frozenset(
-        (i, j)
-        for i, read in enumerate(regions)
-        if read.access is None or read.access.kind != "write"
-        for j, write in enumerate(regions[:i])
-        if write.writes and _meet_in_one_iteration(write, read, index)
-    )
+    found = set()
+    for i, read in enumerate(regions):
+        for j, write in enumerate(regions[:i]):
+            if write.writes and (read.access is None or read.access.kind != "write"):
+                per_thread = write.root is not None and write.root.space == "private"
+                distances = index.distances(write, read, same_thread=per_thread)
+                if distances is not None and distances.smallest(0) == 0:
+                    found.add((i, j))
+    return frozenset(found)
 
 
 def last_writes(earlier: Pairs) -> Pairs:
@@ -238,9 +240,3 @@ def remaining_writes(regions: tuple[CoveredRegion, ...]) -> frozenset[int]:
             for later in regions[i + 1 :]
         )
     )
-
-
-def _meet_in_one_iteration(write: CoveredRegion, read: CoveredRegion, index: LoopIndex) -> bool:
-    per_thread = write.root is not None and write.root.space == "private"
-    distances = index.distances(write, read, same_thread=per_thread)
-    return distances is not None and distances.smallest(0) == 0

@@ -42,32 +42,21 @@ def plan_buffers(
 ) -> tuple[BufferPlan, ...]:
     """Versions of each private buffer by the two rules, with the loosest waits."""
     regions, index, privatisation = analysis.regions, analysis.index, analysis.privatisation
-    waits = [
-        GroupWait(
-            need.unit.stage,
-            -1 if wait_at == "iteration" and need.lag > 0 else need.unit.position,
-            need.group.position,
-            need.group.stage,
-            need.group.queue,
-            need.distance,
-        )
-        for need in needs
-    ]
+    waits = []
+    for need in needs:
+        unit, group = need.unit, need.group
+        order = -1 if wait_at == "iteration" and need.lag > 0 else unit.position
+        commit = group.position, group.stage, group.queue, need.distance
+        waits.append(GroupWait(unit.stage, order, *commit))
     plans = []
     for key, own in by_root(regions).items():
         found = tuple(own)
         if key not in privatisation.private or found[0].root is None:
             continue
-        plan = BufferPlan(
-            found[0].root,
-            found,
-            1,
-            slot_bytes(found),
-            False,
-            meeting_pairs(found, index),
-            earlier_writes(found, index),
-            key in privatisation.seen_after,
-        )
+        meeting, earlier = meeting_pairs(found, index), earlier_writes(found, index)
+        in_zero = key in privatisation.seen_after
+        size = slot_bytes(found)
+        plan = BufferPlan(found[0].root, found, 1, size, False, meeting, earlier, in_zero)
         plans.append(_with_fewest_versions(plan, uses_of(found, units, group_of), waits, index))
     return tuple(plans)
 

@@ -32,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_used,
     operations,
     set_integer,
+    terminator,
     users,
     walk,
 )
@@ -299,27 +300,26 @@ class Sources:
     needs (`registers`: lag by shift register)."""
 
     def __init__(self, plan: Plan, kernel: KernelUnits, integers: Integers) -> None:
-        self.kernel = kernel
-        self.integers = integers
+        self.plan, self.kernel, self.integers = plan, kernel, integers
         self.ending_in_zero = {b.versions for b in plan.buffers if b.ends_in_slot_zero}
-        self.synchronisation = plan.synchronisation
-        self.counters = plan.counters
-        self.loop = plan.loop
-        self.block = plan.loop.regions[0].blocks[0]
-        self.induction, *self.arguments = self.block.arguments
+        self.last_stage, self.epilogue_steps = plan.last_stage, plan.peeled_epilogue
+        self.loop, self.tiles = plan.loop, plan.tiles
+        block = plan.loop.regions[0].blocks[0]
+        self.induction, *self.arguments = block.arguments
         self._numbers = {argument: number for number, argument in enumerate(self.arguments)}
-        self.last_stage = plan.last_stage
-        self.tiles = plan.tiles
-        self.epilogue_steps = plan.peeled_epilogue
         self.initial = list(self.loop.operands)[3:]
-        *_, end = self.block.operations
-        self.yielded = list(end.operation.operands)
+        self.yielded = list(terminator(block).operands)
+        # Those whose results are used: arguments of one more iteration, read after the epilogue.
+        carried = zip(self.arguments, self.loop.results, strict=True)
+        self._asked_after = [argument for argument, result in carried if is_used(result)]
         # The units that make each value of the body, by stage: several only of rematerialised ops.
         self.makers: dict[Value, dict[int, KernelUnit]] = {}
         for unit in kernel.units:
             for template in unit.templates:
                 for result in template.results:
                     self.makers.setdefault(result, {})[unit.stage] = unit
+        # Each used value with the stage of its user.
+        self.uses = [(value, unit.stage) for unit in kernel.units for value in unit.used]
         self.recurrences: dict[Value, Recurrence] = {}
         self.registers: dict[ValueSource, int] = {}
         self._known: dict[Value, ValueSource | Recurrence | None] = {}
@@ -378,20 +378,16 @@ class Sources:
         """How many kernel steps lie between the making of a value and its user."""
         return user_stage + source.distance - self.stage_of_maker(source.value, user_stage)
 
-    def _uses(self) -> list[tuple[Value, int]]:
-        """Every (value, stage of the user) of the kernel's units."""
-        return [(value, unit.stage) for unit in self.kernel.units for value in unit.used]
-
     def _collect_recurrences(self) -> None:
         """Slot counters, and iter_args that never meet a value of the body."""
-        uses = self._uses()
+        uses = self.uses
         for versions, placeholder in self.kernel.slots.items():
             stages = {stage for value, stage in uses if value == placeholder}
             if stages:
                 self.recurrences[placeholder] = SlotRecurrence.over(
                     versions, stages, self.integers, versions in self.ending_in_zero
                 )
-        for counter in self.counters:
+        for counter in self.plan.counters:
             # Who looks after the loop asks in the last stage.
             stages = {stage for value, stage in uses if value == counter.slot} | {self.last_stage}
             first_slot, first_phase = counter.start
@@ -406,12 +402,9 @@ class Sources:
                 earlier = EarlierSlot(slots, counter.tiles, held=not self.last_stage)
                 self.recurrences[counter.earlier] = earlier
         used = {value for value, _ in uses}
-        pending = [
-            argument
-            for argument, result in zip(self.arguments, self.loop.results, strict=True)
-            if (argument in used or is_used(result)) and self.of(argument) is None
-            if not self.is_known(argument)
-        ]
+        used.update(self._asked_after)
+        open_ = [a for a in self.arguments if a in used and not self.is_known(a)]
+        pending = [argument for argument in open_ if self.of(argument) is None]
         while pending:
             argument = pending.pop()
             if argument in self.recurrences:
@@ -430,11 +423,7 @@ class Sources:
 
     def _stage_of_carried_induction(self) -> int | None:
         """The earliest stage with a user of what iter_args make of the induction variable."""
-        users = self._uses() + [
-            (argument, self.last_stage)
-            for argument, result in zip(self.arguments, self.loop.results, strict=True)
-            if is_used(result)
-        ]
+        users = self.uses + [(argument, self.last_stage) for argument in self._asked_after]
         sources = [(self.of(value), stage) for value, stage in users if value in self._numbers]
         return min(
             (s for f, s in sources if isinstance(f, ValueSource) and f.value == self.induction),
@@ -442,14 +431,12 @@ class Sources:
         )
 
     def _collect_registers(self) -> None:
-        for value, stage in self._uses():
+        for value, stage in self.uses:
             self._need_register(self.of(value), stage, 0)
-        for wait, late in self.synchronisation.after_prologue():
+        for wait, late in self.plan.synchronisation.after_prologue():
             self._need_register(self.token(wait), wait.stage, late)
-        for argument, result in zip(self.arguments, self.loop.results, strict=True):
-            if is_used(result):
-                # The result is the argument of one more iteration, read after the epilogue.
-                self._need_register(self.of(argument), self.last_stage, self.epilogue_steps)
+        for argument in self._asked_after:
+            self._need_register(self.of(argument), self.last_stage, self.epilogue_steps)
 
     def _need_register(self, source: Any, stage: int, late: int) -> None:
         """`late`: how many steps after the kernel's end the earliest use stands."""
