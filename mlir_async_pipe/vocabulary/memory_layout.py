@@ -306,6 +306,17 @@ def strides_and_offset(kind: Any) -> tuple[list[int | None], int | None]:
     return known, None if offset == dynamic else int(offset)
 
 
+def strides_and_bytes(kind: Any) -> tuple[list[int | None], int] | None:
+    """The strides of a memref type in elements, and the bytes of one; None where they are not known."""
+    return if_known(lambda: (strides_and_offset(kind)[0], element_bytes(kind)))
+
+
+def offset_bytes(kind: Any) -> int | None:
+    """Bytes from the buffer of a memref type to its first element, None where they are dynamic or not known."""
+    offset = if_known(lambda: strides_and_offset(kind)[1])
+    return offset and if_known(lambda: offset * element_bytes(kind))
+
+
 def strided_type(kind: Any, shape: Sequence[int], strides: Sequence[Any], offset: Any) -> Any:
     """The memref type of a part of `kind` with this layout, where "?" stands for what is not known."""
     steps = ", ".join(map(str, strides))

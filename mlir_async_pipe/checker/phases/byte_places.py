@@ -38,7 +38,8 @@ from mlir_async_pipe.vocabulary.control_flow import CAST_OPS
 from mlir_async_pipe.vocabulary.memory_layout import (
     UnknownLayoutError,
     element_bytes,
-    strides_and_offset,
+    offset_bytes,
+    strides_and_bytes,
 )
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OF_MEMREF,
@@ -313,11 +314,9 @@ def _within(part: ByteRange, whole: ByteRange) -> bool:
 
 
 def root_place(root: int, kind: Any) -> BytePlace:
-    try:
-        _, offset = strides_and_offset(ir.MemRefType(kind))
-        start = None if offset is None else offset * element_bytes(kind)
-    except (ValueError, UnknownLayoutError):
-        start = 0 if str(kind).startswith("!llvm.ptr") else None
+    memref = as_kind(ir.MemRefType, kind)
+    start = None if memref is None else offset_bytes(memref)
+    start = 0 if str(kind).startswith("!llvm.ptr") else start
     return BytePlace(root, start, start)
 
 
@@ -422,22 +421,13 @@ def _from_address(number: Value) -> BytePlace | None:
     return _of_threads(int(str(atom.key)), at) if atom.kind == "address" else None
 
 
-def _layout(kind: Any) -> tuple[list[int | None], int] | None:
-    """The strides of a memref, in elements, and their bytes; None where they are not known, and of pointers."""
-    try:
-        memref = ir.MemRefType(kind)
-        return strides_and_offset(memref)[0], element_bytes(memref)
-    except (ValueError, UnknownLayoutError):
-        return None
-
-
 def region_of_view(place: BytePlace, kind: Any) -> ByteRange:
     """All elements of a memref that begins at a place."""
-    layout = _layout(kind)
-    if layout is None or place.low is None or place.high is None or None in layout[0]:
+    memref = as_kind(ir.MemRefType, kind)
+    if memref is None or place.low is None or place.high is None or not memref.has_static_shape:
         return ByteRange(place.root)
-    (strides, size), memref = layout, ir.MemRefType(kind)
-    if not memref.has_static_shape:
+    strides, size = strides_and_bytes(memref) or ([None], 0)
+    if None in strides:
         return ByteRange(place.root)
     shape = [int(length) for length in memref.shape]
     span = 1 + sum(
@@ -461,9 +451,10 @@ def region_of_access(
     """The elements from some subscripts on, of all threads that access them."""
     if extent is None:
         return ByteRange(place.root) if contiguous else region_of_view(place, kind)
-    memref, layout = as_kind(ir.MemRefType, kind), _layout(kind)
+    memref = as_kind(ir.MemRefType, kind)
     if memref is None and len(extent) == 1 and place.low is not None and place.high is not None:
         return ByteRange(place.root, place.low, place.high + extent[0], place.low == place.high)
+    layout = None if memref is None else strides_and_bytes(memref)
     if memref is None or layout is None:
         return ByteRange(place.root)
     strides, size = layout
@@ -513,7 +504,7 @@ def region_of_shares(
     place: BytePlace, kind: Any, shares: tuple[Share, ...], mask: int, width: int
 ) -> ByteRange:
     """What threads have of a memref that they share out, in blocks of `width` threads along x."""
-    strides, size = _layout(kind) or ((None,), 0)
+    strides, size = strides_and_bytes(ir.MemRefType(kind)) or ([None], 0)
     known = tuple(stride for stride in strides if stride is not None)
     if place.low is None or place.high is None or len(known) < len(strides):
         return ByteRange(place.root)

@@ -30,9 +30,9 @@ from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.facts.values.views import ViewStep, beginning, reached
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, memory_layout
 from mlir_async_pipe.vocabulary.memory_layout import (
-    UnknownLayoutError,
     element_layout,
     if_known,
+    offset_bytes,
     strides_and_offset,
 )
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, declaration_of, said_of
@@ -95,7 +95,7 @@ def _view_alignment(op: Operation, numbers: Arithmetic, assumed: int) -> int:
     """What divides the address of the source, and each step from there to the view."""
     source = op.operands[0]
     begin = if_known(beginning, op)
-    if begin is None or (begin.of_aligned and offset_bytes(source) != 0):
+    if begin is None or (begin.of_aligned and offset_bytes(ir.MemRefType(source.type)) != 0):
         return 1
 
     def of(step: ViewStep) -> int:
@@ -121,17 +121,8 @@ def _from_base(memory: Value, base: int) -> int:
 
     memref<?xf16, strided<[1], offset: 6>>, 16   -->   gcd(16, 12) = 4
     """
-    offset = offset_bytes(memory)
+    offset = offset_bytes(ir.MemRefType(memory.type))
     return 1 if offset is None else gcd(base, offset)
-
-
-def offset_bytes(memory: Value) -> int | None:
-    """Bytes from a memref's buffer to its first element, None where that is dynamic."""
-    try:
-        _, offset = strides_and_offset(ir.MemRefType(memory.type))
-        return None if offset is None else offset * memory_layout.element_bytes(memory.type)
-    except UnknownLayoutError:
-        return None
 
 
 def _offset(

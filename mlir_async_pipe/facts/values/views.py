@@ -24,13 +24,14 @@ from math import prod
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation, remembered
+from mlir_async_pipe.bindings.raw_ops import DYNAMIC, Operation, as_kind, remembered
 from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
 from mlir_async_pipe.vocabulary.memory_layout import (
-    UnknownLayoutError,
     element_bytes,
     if_known,
+    offset_bytes,
     steps_of,
+    strides_and_bytes,
     strides_and_offset,
 )
 from mlir_async_pipe.vocabulary.memory_names import POINTER_STEPS, VIEW_OPS, Shown
@@ -232,28 +233,17 @@ def pointer_view(root: Any, at: Form[S] | None) -> View[S]:
 
 def root_view(root: Any, kind: Any) -> View[Any]:
     """The view of a root by its own type (a memref or a pointer)."""
-    try:
-        memref = ir.MemRefType(kind)
-    except ValueError:
+    memref = as_kind(ir.MemRefType, kind)
+    if memref is None:
         return pointer_view(root, ZERO)
-    return _whole(root, frame_of(ZERO, memref), _aligned_before(memref))
+    offset = offset_bytes(memref)
+    return _whole(root, frame_of(ZERO, memref), None if offset is None else Form(-offset))
 
 
 def _whole(root: Any, frame: ViewFrame[S], aligned: Form[S] | None) -> View[S]:
     rank = len(frame.shape)
     axes = tuple(Axis(d, 1) for d in range(rank))
     return View(root, frame, (ZERO,) * rank, axes, frame.shape, aligned=aligned)
-
-
-def _aligned_before(memref: Any) -> Form[Any] | None:
-    """Where the aligned pointer of a memref lies, in bytes after its first element."""
-    try:
-        _, offset = strides_and_offset(memref)
-        if offset:
-            offset *= element_bytes(memref)
-    except UnknownLayoutError:
-        return None
-    return None if offset is None else Form(-offset)
 
 
 def somewhere(root: Any, kind: Any) -> View[Any]:
@@ -265,13 +255,8 @@ def frame_of(base: Form[S], memref: Any) -> ViewFrame[S]:
     """The frame of a memref type whose first element is at byte `base`."""
     shape = _sizes(memref)
     # Where it is not known how far apart elements lie, dynamic strides say that too.
-    strides, unit = if_known(_strides_and_unit, memref) or ((None,) * len(shape), 1)
-    return ViewFrame(base, shape, strides, 8 * unit)
-
-
-def _strides_and_unit(memref: Any) -> tuple[tuple[int | None, ...], int]:
-    """Strides in elements, and the bytes of one. Raises UnknownLayoutError."""
-    return tuple(strides_and_offset(memref)[0]), element_bytes(memref)
+    strides, unit = strides_and_bytes(memref) or ([None] * len(shape), 1)
+    return ViewFrame(base, shape, tuple(strides), 8 * unit)
 
 
 def _sizes(memref: Any) -> tuple[int | None, ...]:
@@ -358,7 +343,7 @@ def _unknown(source: View[S], memref: Any) -> View[S]:
 def _in_bytes(op: Operation, source: View[S], start: Form[S] | None) -> View[S]:
     """A memref view by bytes of the root: strides of the result's type count."""
     memref = ir.MemRefType(op.results[0].type)
-    known = if_known(_strides_and_unit, memref)
+    known = strides_and_bytes(memref)
     if known is None or start is None or None in known[0]:
         return _unknown(source, memref)
     strides, unit = known
