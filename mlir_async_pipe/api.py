@@ -226,13 +226,11 @@ def lower(
     lowering = importlib.import_module("mlir_async_pipe.lowering.lower")
     root, known = operation_of(module), Target.parse(target)
     if bypass_l1 not in ("all", "formed"):
-        raise UsageError(
-            f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'", code="bad-option-value"
-        )
+        why = f"bypass_l1 is {bypass_l1!r}, expected 'all' or 'formed'"
+        raise UsageError(why, code="bad-option-value")
     if resources not in (None, True, False):
-        raise UsageError(
-            f"resources is {resources!r}, expected None, True or False", code="bad-argument"
-        )
+        why = f"resources is {resources!r}, expected None, True or False"
+        raise UsageError(why, code="bad-argument")
     options = lowering.CodeOptions(strict, bare_pointers, bypass_l1, l2_lines, resources, cache)
 
     def make() -> Lowered:

@@ -109,11 +109,8 @@ def find(name: str) -> Path:
     known = _all_names()
     fitting = [entry for entry in known if name in (entry, entry.rpartition("/")[2])]
     if not fitting:
-        raise UsageError(
-            f"no example '{name}'",
-            code="unknown-example",
-            advice=did_you_mean(name, known, "there are"),
-        )
+        why = f"no example '{name}'"
+        raise UsageError(why, code="unknown-example", advice=did_you_mean(name, known, "there are"))
     base = folder() / fitting[0]
     return next(base.with_name(base.name + end) for end in _ENDINGS
                 if base.with_name(base.name + end).exists())  # fmt: skip
@@ -136,11 +133,9 @@ def run(name: str, target: str = "") -> str:
     became of it. A script is run instead. Raises AsyncPipeError."""
     path = find(name)
     if _is_helper(path):
-        raise UsageError(
-            f"'{name}' is a part of other examples, it does nothing by itself",
-            code="unknown-example",
-            advice=f"--source prints it; python -m {_MODULE} lists what runs",
-        )
+        why = f"'{name}' is a part of other examples, it does nothing by itself"
+        advice = f"--source prints it; python -m {_MODULE} lists what runs"
+        raise UsageError(why, code="unknown-example", advice=advice)
     if path.suffix == ".ipynb":
         return f"a notebook: jupyter lab {path}\n"
     if path.suffix == ".py":
@@ -157,11 +152,8 @@ def run(name: str, target: str = "") -> str:
             from mlir_async_pipe.bindings import how_to_install
 
             package = str(error.name).partition(".")[0]
-            raise UsageError(
-                f"example '{name}' needs the package '{package}', which is not installed",
-                code="missing-extra",
-                advice=how_to_install(package),
-            ) from error
+            why = f"example '{name}' needs the package '{package}', which is not installed"
+            raise UsageError(why, code="missing-extra", advice=how_to_install(package)) from error
         return ""
     # These import the bindings.
     import mlir_async_pipe

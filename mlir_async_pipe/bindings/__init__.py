@@ -87,11 +87,8 @@ def use(name: str, *, stub_parents: bool = False) -> None:
             advice="choose the bindings before the first use of mlir_async_pipe, or start a new process",
         )
     if not _installed(stack):
-        raise BindingsError(
-            f"bindings '{stack.name}' are not installed",
-            code="bindings-missing",
-            advice=_install_advice(stack),
-        )
+        why = f"bindings '{stack.name}' are not installed"
+        raise BindingsError(why, code="bindings-missing", advice=_install_advice(stack))
     _stub_parents = stub_parents
     _chosen = stack
 
@@ -141,11 +138,9 @@ def load(submodule: str) -> Any:
     try:
         module = importlib.import_module(f"{stack.prefix}.{submodule}")
     except ImportError as error:
-        raise BindingsError(
-            f"bindings '{stack.name}' cannot load '{submodule}': {error}",
-            code="bindings-incomplete",
-            advice="choose other bindings with --bindings or " + ENVIRONMENT_VARIABLE,
-        ) from error
+        why = f"bindings '{stack.name}' cannot load '{submodule}': {error}"
+        advice = "choose other bindings with --bindings or " + ENVIRONMENT_VARIABLE
+        raise BindingsError(why, code="bindings-incomplete", advice=advice) from error
     if submodule == "ir":
         _announce_op_classes(stack, module)
     return module
@@ -197,11 +192,8 @@ def _by_name(name: str) -> Stack:
     for stack in STACKS:
         if name in (stack.name, stack.prefix, stack.prefix.partition(".")[0]):
             return stack
-    raise BindingsError(
-        f"unknown bindings '{name}'",
-        code="bindings-unknown",
-        advice=did_you_mean(name, (stack.name for stack in STACKS), "known bindings"),
-    )
+    advice = did_you_mean(name, (stack.name for stack in STACKS), "known bindings")
+    raise BindingsError(f"unknown bindings '{name}'", code="bindings-unknown", advice=advice)
 
 
 def how_to_install(package: str) -> str:
@@ -237,11 +229,9 @@ def _first() -> Stack:
     imported = (stack for stack in STACKS if f"{stack.prefix}.ir" in sys.modules)
     for stack in itertools.chain(imported, filter(_installed, STACKS)):
         return stack
-    raise BindingsError(
-        "no MLIR Python bindings are installed",
-        code="bindings-missing",
-        advice=install("nvidia") + " (or [amd], [upstream])",
-    )
+    why = "no MLIR Python bindings are installed"
+    advice = install("nvidia") + " (or [amd], [upstream])"
+    raise BindingsError(why, code="bindings-missing", advice=advice)
 
 
 def _import_stub_parent(stack: Stack) -> None:

@@ -43,11 +43,8 @@ def back_end(lowering: str) -> str:
     for name in _STACKS[lowering]:
         if name in installed:
             return name
-    raise UsageError(
-        f"no back end for '{lowering}' targets is installed",
-        code="back-end-missing",
-        advice=install(_EXTRAS[lowering]),
-    )
+    why = f"no back end for '{lowering}' targets is installed"
+    raise UsageError(why, code="back-end-missing", advice=install(_EXTRAS[lowering]))
 
 
 def handed_over(gpu_module: Any, stack: str) -> str | bytes:
@@ -76,10 +73,8 @@ def run(request: Request, seconds: dict[str, float] | None = None) -> Generator[
     if answer is None:
         answer, complaint = yield from _ask(_start(request.stack), request)
     if answer is None:
-        raise LoweringError(
-            f"the back end of '{request.stack}' gave up: {_first_error(complaint)}",
-            code="codegen-failed",
-        )
+        why = f"the back end of '{request.stack}' gave up: {_first_error(complaint)}"
+        raise LoweringError(why, code="codegen-failed")
     if isinstance(answer, Diagnostic):
         raise LoweringError(answer.message, code=answer.code, at=answer.place)
     data: bytes

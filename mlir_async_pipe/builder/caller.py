@@ -110,11 +110,9 @@ def threads_of(op: Operation, given: Threads | None) -> tuple[int, ...]:
     if known is None and asked is None:
         if op.name == "func.func":
             return (1, 1, 1)
-        raise misuse(
-            "how many threads copy a tile is not known",
-            code="threads-unknown",
-            advice="threads=128, or known_block_size on the kernel",
-        )
+        why = "how many threads copy a tile is not known"
+        advice = "threads=128, or known_block_size on the kernel"
+        raise misuse(why, code="threads-unknown", advice=advice)
     if asked is None:
         assert known is not None
         return known

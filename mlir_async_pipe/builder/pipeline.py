@@ -80,11 +80,9 @@ class SlotUser:
     def try_wait(self) -> Value:
         """Whether the oldest group has arrived: refused (no-try-wait), for no chip can ask that of
         a group of copies without waiting for it, and the ops of nvgpu wait for a phase of an mbarrier."""
-        raise misuse(
-            "copies can be waited for, and not asked whether they have arrived",
-            code="no-try-wait",
-            advice="consume() waits; with more depth it finds them there",
-        )
+        why = "copies can be waited for, and not asked whether they have arrived"
+        advice = "consume() waits; with more depth it finds them there"
+        raise misuse(why, code="no-try-wait", advice=advice)
 
     def _slots(self, views: Iterable[Value]) -> tuple[Slot, ...]:
         return tuple(Slot(view, self, self._protocol.held_at) for view in views)
@@ -124,9 +122,8 @@ class Pipeline(SlotUser):
         barriers: bool = True,
     ) -> None:
         if scope not in ("block", "warp", "thread"):
-            raise misuse(
-                f"scope={scope!r}, expected 'block', 'warp' or 'thread'", code="bad-argument"
-            )
+            why = f"scope={scope!r}, expected 'block', 'warp' or 'thread'"
+            raise misuse(why, code="bad-argument")
         self.depth = whole_number("depth", depth, 1, at=caller())
         self.queue = whole_number("queue", queue, 0, at=caller())
         self.scope = scope
@@ -393,12 +390,10 @@ class Protocol:
     def may_have_buffer(self) -> None:
         """Raises UsageError (buffer-too-late) once the memory of the slots is made."""
         if self._begun is not None:
-            raise misuse(
-                "a buffer after the first slot was taken",
-                code="buffer-too-late",
-                notes=(("it was taken here", self._begun),),
-                advice="ask for all buffers first",
-            )
+            why = "a buffer after the first slot was taken"
+            notes = (("it was taken here", self._begun),)
+            advice = "ask for all buffers first"
+            raise misuse(why, code="buffer-too-late", notes=notes, advice=advice)
 
     def produce(self) -> None:
         """A slot is to be filled."""
@@ -466,29 +461,22 @@ class Protocol:
         """Raises UsageError (slot-open) where a `with` stands open, of this role if one is named."""
         places = [place for of, place in self._open if role in (None, of)]
         if places:
-            raise misuse(
-                f"{what} while a slot is still held",
-                code="slot-open",
-                notes=(("it was taken here", places[-1]),),
-                advice="end its 'with' first, which commits it",
-            )
+            why = f"{what} while a slot is still held"
+            notes = (("it was taken here", places[-1]),)
+            advice = "end its 'with' first, which commits it"
+            raise misuse(why, code="slot-open", notes=notes, advice=advice)
 
     def _begin(self, form: Literal["", "slots", "loop"], role: Role) -> None:
         # Who consumes may be written below the producer and its tail.
         if self._ended is not None and not (self._apart and role == "consume"):
-            raise misuse(
-                "the pipeline has ended",
-                code="pipeline-closed",
-                notes=(("its tail stands here", self._ended),),
-            )
+            notes = (("its tail stands here", self._ended),)
+            raise misuse("the pipeline has ended", code="pipeline-closed", notes=notes)
         if self._form not in ("", form):
             assert self._begun is not None
-            raise misuse(
-                "a pipeline is either a loop or written slot by slot",
-                code="forms-mixed",
-                notes=(("it began here", self._begun),),
-                advice="two pipelines, with queues of their own",
-            )
+            why = "a pipeline is either a loop or written slot by slot"
+            notes = (("it began here", self._begun),)
+            advice = "two pipelines, with queues of their own"
+            raise misuse(why, code="forms-mixed", notes=notes, advice=advice)
         self._look_for_late_uses()
         self._form = form
         self._begun = self._begun or caller()
@@ -503,12 +491,9 @@ class Protocol:
             uses = list(slot.uses)
             if len(uses) > slot.uses_inside:
                 late = Place.of(uses[0].owner.operation)
-                raise misuse(
-                    "a slot was used after its 'with' had ended, when it may hold another tile",
-                    code="slot-closed",
-                    notes=(("the slot was taken here", slot.place),),
-                    at=late if late.line else None,
-                )
+                why = "a slot was used after its 'with' had ended, when it may hold another tile"
+                notes = (("the slot was taken here", slot.place),)
+                raise misuse(why, code="slot-closed", notes=notes, at=late if late.line else None)
 
     @plain_values()
     def _come_to_block(self) -> None:

@@ -91,11 +91,9 @@ class RolePipeline(SlotUser):
         with self._holding(slots) as given:
             yield given
         if not all(slot.filled for slot in slots):
-            raise misuse(
-                "a tile of the slot is not copied, so that its consumers would wait forever",
-                code="tile-missing",
-                notes=(("the slot was taken here", slots[0].place),),
-            )
+            why = "a tile of the slot is not copied, so that its consumers would wait forever"
+            notes = (("the slot was taken here", slots[0].place),)
+            raise misuse(why, code="tile-missing", notes=notes)
 
     @contextmanager
     def consume(self) -> Iterator[Any]:

@@ -81,9 +81,8 @@ def buffer_of(shape: tuple[int, ...] | int, dtype: Any) -> SlotBuffer:
     try:
         ir.Type.parse(made.type())
     except Exception as error:
-        raise misuse(
-            f"a buffer of {dtype}, expected an element type such as 'f16'", code="bad-argument"
-        ) from error
+        why = f"a buffer of {dtype}, expected an element type such as 'f16'"
+        raise misuse(why, code="bad-argument") from error
     return made
 
 

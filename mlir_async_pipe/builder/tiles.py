@@ -313,9 +313,8 @@ def _mask(mask: Sequence[Value | int | None] | None, rank: int) -> tuple[Value |
         return (None,) * rank
     entries: list[Any] = list(mask) if isinstance(mask, list | tuple) else [mask]
     if len(entries) != rank:
-        raise misuse(
-            f"a mask of {len(entries)} entries for a tile of {rank} dimensions", code="tile-mask"
-        )
+        why = f"a mask of {len(entries)} entries for a tile of {rank} dimensions"
+        raise misuse(why, code="tile-mask")
     build = writer()
     made: list[Value | None] = []
     for entry in entries:

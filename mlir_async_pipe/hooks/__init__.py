@@ -41,11 +41,9 @@ def install_named(wanted: str) -> None:
     named = [entry.strip().partition("=") for entry in wanted.split(",")]
     for name, _, _ in named:
         if name not in CHECKING:
-            raise UsageError(
-                f"{ENVIRONMENT_VARIABLE} names '{name}'",
-                code="bad-option-value",
-                advice=did_you_mean(name, CHECKING, "hooks that check"),
-            )
+            why = f"{ENVIRONMENT_VARIABLE} names '{name}'"
+            advice = did_you_mean(name, CHECKING, "hooks that check")
+            raise UsageError(why, code="bad-option-value", advice=advice)
     for name, _, how in named:
         hook = __getattr__(name)(how or True)
         hook.install()

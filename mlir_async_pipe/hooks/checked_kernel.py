@@ -44,9 +44,8 @@ class CheckingHook(Hook):
     ) -> None:
         super().__init__()
         if check not in (True, False, "warn"):
-            raise UsageError(
-                f"check is {check!r}, expected True, False or 'warn'", code="bad-argument"
-            )
+            why = f"check is {check!r}, expected True, False or 'warn'"
+            raise UsageError(why, code="bad-argument")
         self.check = check
         self._promises = {
             "assume_noalias_arguments": noalias,

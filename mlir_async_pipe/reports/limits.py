@@ -141,9 +141,8 @@ class _Kernel:
                 these = "1 access" if number == 1 else f"{number} accesses"
                 text = f"{these} to {space} memory, {kinds[space, 'bad']} with {wrong}"
                 parts.append(text + (f", {unknown} not known" if unknown else ""))
-        return Diagnostic(
-            "remark", "; ".join(parts), "memory-accesses", Place.of(self.op), tuple(notes)
-        )
+        text = "; ".join(parts)
+        return Diagnostic("remark", text, "memory-accesses", Place.of(self.op), tuple(notes))
 
     # Blocks ----------------------------------------------------------------------------------
 

@@ -47,9 +47,8 @@ def whole_number(
     except TypeError:
         number = least - 1
     if number < least:
-        raise UsageError(
-            f"{name} is {value!r}, expected a whole number of {least} or more", code=code, at=at
-        )
+        why = f"{name} is {value!r}, expected a whole number of {least} or more"
+        raise UsageError(why, code=code, at=at)
     return number
 
 
@@ -57,11 +56,9 @@ def operation_of(module: Any) -> Any:
     """The operation of a module; raises UsageError (not-a-module) for anything else."""
     root = getattr(module, "operation", None)
     if root is None:
-        raise UsageError(
-            f"expected an ir.Module or an operation, not {module!r}",
-            code="not-a-module",
-            advice="ir.Module.parse(text) in a context of mlir_async_pipe.bindings.new_context()",
-        )
+        why = f"expected an ir.Module or an operation, not {module!r}"
+        advice = "ir.Module.parse(text) in a context of mlir_async_pipe.bindings.new_context()"
+        raise UsageError(why, code="not-a-module", advice=advice)
     return root
 
 

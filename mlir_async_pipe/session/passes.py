@@ -132,11 +132,8 @@ def find(name: str) -> Pass:
     if name not in _registered and name in plugins.entries("passes"):
         plugins.entries("passes")[name].load()
     if name not in _registered:
-        raise UsageError(
-            f"unknown pass '{name}'",
-            code="unknown-pass",
-            advice=did_you_mean(name, names(), "passes of this package"),
-        )
+        advice = did_you_mean(name, names(), "passes of this package")
+        raise UsageError(f"unknown pass '{name}'", code="unknown-pass", advice=advice)
     return _registered[name]
 
 
@@ -154,11 +151,9 @@ def read_options(found: Pass, items: Iterable[tuple[str, str]]) -> Any:
     for key, value in items:
         field = fields.get(key.replace("_", "-"))
         if field is None:
-            raise UsageError(
-                f"pass '{found.name}' has no option '{key}'",
-                code="unknown-option",
-                advice=did_you_mean(key, fields, "its options"),
-            )
+            why = f"pass '{found.name}' has no option '{key}'"
+            advice = did_you_mean(key, fields, "its options")
+            raise UsageError(why, code="unknown-option", advice=advice)
         values[field.name] = _convert(found.name, key, field, value)
     return found.options(**values)
 

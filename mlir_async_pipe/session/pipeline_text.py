@@ -61,9 +61,8 @@ def parse(text: str) -> NestedPipeline:
     if not reader.at_end():
         raise reader.error(f"unexpected '{text[reader.position]}' after the pipeline")
     if not isinstance(found, NestedPipeline):
-        raise reader.error(
-            "expected the passes inside an anchor op, e.g. 'builtin.module(…)'", column=1
-        )
+        why = "expected the passes inside an anchor op, e.g. 'builtin.module(…)'"
+        raise reader.error(why, column=1)
     return found
 
 

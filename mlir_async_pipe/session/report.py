@@ -127,11 +127,8 @@ class Report:
         Raises UsageError (unknown-record) for a kind that is none of `KINDS` and that no pass
         of this run recorded."""
         if kind not in self.records and kind not in KINDS:
-            raise UsageError(
-                f"no pass records '{kind}'",
-                code="unknown-record",
-                advice=did_you_mean(str(kind), KINDS, "kinds of records"),
-            )
+            advice = did_you_mean(str(kind), KINDS, "kinds of records")
+            raise UsageError(f"no pass records '{kind}'", code="unknown-record", advice=advice)
         return self.records.get(kind, ())
 
     def to_json(self) -> dict[str, Any]:

@@ -174,17 +174,14 @@ def _call(hook: str) -> None:
     try:
         function = getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"cannot load '{hook}': {error}",
-            code="cannot-load",
-            advice="write --load=module:function; the module is looked up as Python does it",
-        ) from None
+        why = f"cannot load '{hook}': {error}"
+        advice = "write --load=module:function; the module is looked up as Python does it"
+        raise UsageError(why, code="cannot-load", advice=advice) from None
     try:
         function()
     except Exception as error:
-        raise UsageError(
-            f"'{hook}' failed: {type(error).__name__}: {error}", code="cannot-load"
-        ) from error
+        why = f"'{hook}' failed: {type(error).__name__}: {error}"
+        raise UsageError(why, code="cannot-load") from error
 
 
 def internal_error(error: Exception) -> Diagnostic:

@@ -250,11 +250,8 @@ class _Parser(argparse.ArgumentParser):
         wrong = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
         choices = wrong[2].replace("'", "").split(", ") if wrong else []
         near = nearest(wrong[1], choices) if wrong else ""
-        raise UsageError(
-            message,
-            code="bad-usage",
-            advice=f"did you mean '{near}'?" if near else "see async-pipe-opt --help",
-        )
+        advice = f"did you mean '{near}'?" if near else "see async-pipe-opt --help"
+        raise UsageError(message, code="bad-usage", advice=advice)
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -369,11 +366,8 @@ def _pass_flag(word: str) -> PassFlag:
         raise UsageError(why, code="bad-usage", advice="give one FILE, or - for standard input")
     name, _, options = word[2:].partition("=")
     if name.startswith("mlir-"):
-        raise UsageError(
-            f"unknown option '--{name}'",
-            code="bad-usage",
-            advice=did_you_mean(name) or "--help lists the options",
-        )
+        advice = did_you_mean(name) or "--help lists the options"
+        raise UsageError(f"unknown option '--{name}'", code="bad-usage", advice=advice)
     return PassFlag(name, options)
 
 

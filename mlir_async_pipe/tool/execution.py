@@ -144,11 +144,8 @@ def argument(text: str, number: int) -> Any:
             return read(text)
         except ValueError:
             continue
-    raise UsageError(
-        f"bad argument '{text}'",
-        code="bad-argument",
-        advice="FILE.npy, a number, 128x64xf16[:SEED] or zeros:128x64xf16",
-    )
+    advice = "FILE.npy, a number, 128x64xf16[:SEED] or zeros:128x64xf16"
+    raise UsageError(f"bad argument '{text}'", code="bad-argument", advice=advice)
 
 
 def _random(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
@@ -162,9 +159,8 @@ def _random(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
 def _sizes(text: str, name: str) -> tuple[int, ...]:
     parts = text.split("x")
     if not all(part.isdecimal() for part in parts):
-        raise UsageError(
-            f"option '--{name}' is '{text}', expected sizes such as 128 or 16x8", code="bad-usage"
-        )
+        why = f"option '--{name}' is '{text}', expected sizes such as 128 or 16x8"
+        raise UsageError(why, code="bad-usage")
     return tuple(int(part) for part in parts)
 
 

@@ -47,11 +47,9 @@ def selected_places(root: Any, selector: str) -> frozenset[Place] | None:
     else:
         found = [op for op in functions(root) if symbol_name(op) == selector]
     if not found:
-        raise UsageError(
-            f"--explain={selector} names no function and no line of a loop",
-            code="unknown-loop",
-            advice="write the name of a function, or the line in which an scf.for stands",
-        )
+        why = f"--explain={selector} names no function and no line of a loop"
+        advice = "write the name of a function, or the line in which an scf.for stands"
+        raise UsageError(why, code="unknown-loop", advice=advice)
     return frozenset(Place.of(inner) for op in found for inner in walk(op))
 
 

@@ -59,9 +59,8 @@ def read(name: str) -> Source:
             return Source(name, file.read())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(
-            f"cannot read the input: {reason}", code="cannot-read", at=Place(name)
-        ) from None
+        why = f"cannot read the input: {reason}"
+        raise UsageError(why, code="cannot-read", at=Place(name)) from None
 
 
 def split(source: Source, marker: str) -> list[Source]:

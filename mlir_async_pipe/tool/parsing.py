@@ -39,9 +39,8 @@ def parse(source: Source, context: Any, *, implicit_module: bool = True) -> Any:
         if implicit_module and _SEVERAL_OPS in str(error):
             return _named(_parsed(ir.Module, text, context, "parse-error"), source.name)
         if _SEVERAL_OPS in str(error):
-            raise InputError(
-                "the input is not exactly one op", code="parse-error", at=Place(source.name, 1, 1)
-            ) from None
+            why = "the input is not exactly one op"
+            raise InputError(why, code="parse-error", at=Place(source.name, 1, 1)) from None
         raise MlirErrors(errors_of(error, code="parse-error")) from None
     if root.operation.name == "builtin.module":
         return root

@@ -192,9 +192,8 @@ def _check_mlir(nest: NestedPipeline, context: Any) -> None:
         refusal = _refusal(_nested(str(call), anchors), context)
         if refusal is not None:
             raise _refused(call, refusal, context)
-    raise UsageError(
-        f"MLIR refuses the pipeline '{nest}'", code="bad-pipeline", at=Place(PIPELINE, 1, 1)
-    )
+    why = f"MLIR refuses the pipeline '{nest}'"
+    raise UsageError(why, code="bad-pipeline", at=Place(PIPELINE, 1, 1))
 
 
 def _refusal(text: str, context: Any) -> str | None:
@@ -221,9 +220,8 @@ def _refused(call: PassCall, refusal: str, context: Any) -> UsageError:
     restricted = _RESTRICTED.search(refusal)
     if restricted is not None:
         why = f"pass '{call.name}' runs on '{restricted[1]}' only"
-        return UsageError(
-            why, code="bad-pipeline", at=_place(call), advice=f"write {restricted[1]}({call.name})"
-        )
+        advice = f"write {restricted[1]}({call.name})"
+        return UsageError(why, code="bad-pipeline", at=_place(call), advice=advice)
     lines = [line.strip(" :") for line in refusal.splitlines()]
     kept = [line for line in lines if line and not line.startswith("failed to add")]
     why = f"pass '{call.name}' refuses its options '{call.options}': {'; '.join(kept)}"
@@ -306,9 +304,8 @@ def selected(root: Any, anchors: Sequence[str]) -> Iterator[Any]:
     """The ops that `anchors` leads to: the root, then children, then theirs."""
     name = root.operation.name
     if anchors and anchors[0] not in (ANY, name):
-        raise UsageError(
-            f"can't run '{anchors[0]}' pass manager on '{name}' op", code="bad-pipeline"
-        )
+        why = f"can't run '{anchors[0]}' pass manager on '{name}' op"
+        raise UsageError(why, code="bad-pipeline")
     found = [root.operation]
     for anchor in anchors[1:]:
         wanted = _ISOLATED if anchor == ANY else (anchor,)

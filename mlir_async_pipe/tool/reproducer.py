@@ -54,12 +54,9 @@ def required(source: Source) -> Reproducer:
     block = "" if found is None else found[0]
     pipeline = _field(block, "pipeline")
     if not isinstance(pipeline, str):
-        raise InputError(
-            "the input holds no pipeline to reproduce",
-            code="no-reproducer",
-            at=Place(source.name, 1, 1),
-            advice="--mlir-pass-pipeline-crash-reproducer=FILE writes such a file",
-        )
+        why = "the input holds no pipeline to reproduce"
+        advice = "--mlir-pass-pipeline-crash-reproducer=FILE writes such a file"
+        raise InputError(why, code="no-reproducer", at=Place(source.name, 1, 1), advice=advice)
     return Reproducer(
         pipeline,
         _field(block, "disable_threading") is True,

@@ -325,11 +325,9 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise UsageError(
-                f"'{self._path}' cannot keep results: {error}",
-                code="bad-store",
-                advice="name a file that is new, or one of an earlier search",
-            ) from error
+            why = f"'{self._path}' cannot keep results: {error}"
+            advice = "name a file that is new, or one of an earlier search"
+            raise UsageError(why, code="bad-store", advice=advice) from error
 
 
 # One candidate: pipelined, compiled, read back, and run on the machine if there are inputs.

@@ -97,9 +97,8 @@ def _defined(kernel: Path) -> dict[str, Any]:
 def _parameter(text: str) -> tuple[str, list[Any]]:
     name, equals, values = text.partition("=")
     if not (name and equals and values):
-        raise UsageError(
-            f"'{text}' is no parameter", code="bad-usage", advice="for instance num_stages=2,3,4"
-        )
+        why = f"'{text}' is no parameter"
+        raise UsageError(why, code="bad-usage", advice="for instance num_stages=2,3,4")
     return name, [_value(value) for value in values.split(",")]
 
 
