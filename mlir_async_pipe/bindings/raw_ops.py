@@ -298,6 +298,13 @@ def defining_op(value: Value) -> Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def passed_from(value: Value, passes: Callable[[Operation], bool]) -> Value:
+    """What `value` is made from by ops that pass their first operand on."""
+    while (op := defining_op(value)) is not None and passes(op):
+        value = op.operands[0]
+    return value
+
+
 def source_op(value: Value) -> Operation:
     """The op that makes `value`, or the one around the block whose argument it is."""
     owner: Any = value.owner

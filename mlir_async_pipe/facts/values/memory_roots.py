@@ -42,6 +42,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     enclosing,
     function_type,
     integer_attribute,
+    passed_from,
     remembered,
     source_op,
     type_text,
@@ -416,15 +417,12 @@ def _argument_root(argument: Value) -> Root:
     )
 
 
-def _address_argument(op: Operation | None) -> Value | None:
+def _address_argument(op: Operation) -> Value | None:
     """The function argument that an op takes a pointer out of: a number, or a field of a struct.
     The fields of one struct may be one memory, as the two pointers of a memref's descriptor are."""
-    while op is not None and op.name in ADDRESSES_IN:
-        source = op.operands[0]
-        op = defining_op(source)
-        if op is None:
-            return source if _argument_root(source).kind == "argument" else None
-    return None
+    source = passed_from(op.results[0], lambda one: one.name in ADDRESSES_IN)
+    given = defining_op(source) is None and _argument_root(source).kind == "argument"
+    return source if given else None
 
 
 def _disjoint_windows(a: Root, b: Root) -> bool:
@@ -737,11 +735,8 @@ def described_memref(tensor_map: Value) -> Any:
 
 def _maker(tensor_map: Value) -> tuple[Any, Value]:
     """The op that makes a map, if it is no cast, and the map before all casts."""
-    value, made = tensor_map, defining_op(tensor_map)
-    while made is not None and made.name in CAST_OPS and len(made.operands) == 1:
-        value = made.operands[0]
-        made = defining_op(value)
-    return made, value
+    value = passed_from(tensor_map, lambda op: op.name in CAST_OPS and len(op.operands) == 1)
+    return defining_op(value), value
 
 
 # The boxes of tensor maps that the host encodes before it launches a kernel, where its code is around the launch.

@@ -31,6 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     as_kind,
     constant_value,
     defining_op,
+    passed_from,
     result_number,
     type_text,
     users,
@@ -156,17 +157,13 @@ def _viewed_pointer(op: Operation) -> Value | None:
     """The pointer whose whole address a number is that is taken for one."""
     kind = type_text(op.results[0].type)
     bits = SHARED_BITS if kind in SHARED_POINTERS else POINTER_BITS
-    number = op.operands[0]
-    while bits_of(number.type) >= bits:
-        made = defining_op(number)
-        if made is None:
-            return None
-        if made.name in ADDRESS_OPS:
-            return made.operands[0]
-        if not is_operator(made.name, "cast"):
-            return None
-        number = made.operands[0]
-    return None
+    number = passed_from(
+        op.operands[0],
+        lambda one: is_operator(one.name, "cast") and bits_of(one.results[0].type) >= bits,
+    )
+    made = defining_op(number)
+    is_address = made is not None and made.name in ADDRESS_OPS and bits_of(number.type) >= bits
+    return made.operands[0] if made is not None and is_address else None
 
 
 def _number_of_parts(op: Operation) -> Value | None:
@@ -203,9 +200,8 @@ def _joined_halves(op: Operation) -> Value | None:
     shift, cast = defining_op(upper), defining_op(lower)
     if shift is None or shift.name != "llvm.shl" or cast is None or cast.name != "llvm.zext":
         return None
-    lower_part, half, down = cast.operands[0], bits // 2, defining_op(shift.operands[0])
-    while down is not None and is_operator(down.name, "cast"):
-        down = defining_op(down.operands[0])
+    lower_part, half = cast.operands[0], bits // 2
+    down = defining_op(passed_from(shift.operands[0], lambda op: is_operator(op.name, "cast")))
     if down is None or down.name != "llvm.lshr" or bits_of(lower_part.type) != half:
         return None
     number = down.operands[0]

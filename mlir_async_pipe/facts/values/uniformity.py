@@ -31,6 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_block_argument,
     is_function,
     is_kernel,
+    passed_from,
     terminator,
 )
 from mlir_async_pipe.facts.flow.algorithms import post_order
@@ -227,15 +228,11 @@ def compared_thread(condition: Value) -> Value | None:
     first, second = op.operands
     for thread, number, rule in ((first, second, _FIRST), (second, first, _SECOND)):
         alone = predicate in rule and constant_value(number) == rule[predicate]
-        if alone and launch_id(_uncast(thread)) == LaunchId("thread", 0):
+        if alone and launch_id(passed_from(thread, _keeps_threads)) == LaunchId("thread", 0):
             return thread
     return None
 
 
-def _uncast(value: Value) -> Value:
-    """The value that casts between integer types which hold every thread's number are made from."""
-    op = defining_op(value)
-    while op is not None and is_operator(op.name, "cast") and bits_of(value.type) >= THREAD_BITS:
-        value = op.operands[0]
-        op = defining_op(value)
-    return value
+def _keeps_threads(op: Operation) -> bool:
+    """Whether an op is a cast to an integer type which holds every thread's number."""
+    return is_operator(op.name, "cast") and bits_of(op.results[0].type) >= THREAD_BITS

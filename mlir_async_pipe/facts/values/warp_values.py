@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Value,
     constant_value,
     defining_op,
+    passed_from,
     terminator,
     type_text,
 )
@@ -335,8 +336,4 @@ def _is_shared(memory: Value) -> bool:
 
 def _plain(value: Value) -> Value:
     """What a value is before casts that keep its bits."""
-    op = defining_op(value)
-    while op is not None and op.name in BIT_CASTS:
-        value = op.operands[0]
-        op = defining_op(value)
-    return value
+    return passed_from(value, lambda op: op.name in BIT_CASTS)
