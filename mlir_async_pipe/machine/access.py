@@ -171,7 +171,6 @@ def aligned(unit: Unit, site: Site, where: ByteSpan) -> ByteSpan:
 
 
 def touched_by(unit: Unit, where: ByteSpan) -> Footprint:
-    """What a span touches."""
     lanes, threads, addresses = where.rows(unit)
     return Footprint(lanes, threads, unit.launch.detector.granules(addresses, where.item_bytes))
 

@@ -81,7 +81,6 @@ class Commit:
 
     @property
     def is_due(self) -> bool:
-        """Whether nothing is left to wait for."""
         return all(operation.has_moved for operation in self.operations)
 
 
@@ -144,7 +143,6 @@ class Mbarriers:
         self.settle()
 
     def unmoved(self) -> list[AsyncOp]:
-        """What has not arrived."""
         found = [operation for _, operation in self.in_flight]
         return found + [op for op in self.products if not op.moved.all()]
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mlir_async_pipe.machine.term_table import CAST, COUNT, TermTable
+from mlir_async_pipe.machine.term_table import CAST, CONSTANT, COUNT, TermTable
 
 Array = np.ndarray
 _COMPARISONS = frozenset("less less_equal greater greater_equal equal not_equal".split())
@@ -28,18 +28,16 @@ FOLDED = _SUMS | _QUOTIENTS | _COMPARISONS | {"minimum", "maximum", CAST}
 def forms(table: TermTable, ids: Array) -> tuple[Array, Array]:
     """(b, s, u) of each term, in a last axis, and which terms are integers of this form."""
     flat = ids.reshape(-1)
-    codes = table.code[flat]
     rows = np.zeros((len(flat), 3), np.int64)
     known = np.zeros(len(flat), np.bool_)
-    for code in np.flatnonzero(np.bincount(codes)):
-        operator, chosen = table.operators[code], codes == code
-        if operator.dtype.kind in "iub" and table.constant[code]:
+    for operator, chosen in table.groups(flat):
+        if operator.dtype.kind in "iub" and operator.name == CONSTANT:
             rows[chosen, 0] = table.numbers(flat[chosen], operator.dtype).astype(np.int64)
         elif operator.name == COUNT:
             rows[chosen] = table.rows(flat[chosen], 3)
         else:
             continue
-        known |= chosen
+        known[chosen] = True
     return rows.reshape(*ids.shape, 3), known.reshape(ids.shape)
 
 

@@ -139,7 +139,6 @@ class Site:
         return default if value is None else value
 
     def has(self, name: str) -> bool:
-        """Whether the op has an attribute of that name."""
         return name in self.op.attributes
 
     def text(self, name: str, default: str = "") -> str:
@@ -162,7 +161,6 @@ class Site:
         return tuple(int((as_kind(ir.IntegerAttr, n) or ir.BoolAttr(n)).value) for n in entries)
 
     def segments(self) -> tuple[int, ...]:
-        """`operandSegmentSizes`."""
         return self.integers("operandSegmentSizes")
 
     def result_type(self, number: int = 0) -> Any:
@@ -172,11 +170,9 @@ class Site:
         return self.op.operands[number].type
 
     def result_kind(self, number: int = 0) -> Kind:
-        """The kind of a result; raises MachineError (unsupported-type)."""
         return kind_of(self.result_type(number), self.op)
 
     def operand_kind(self, number: int = 0) -> Kind:
-        """The kind of an operand; raises MachineError (unsupported-type)."""
         return kind_of(self.operand_type(number), self.op)
 
     def region(self, number: int = 0) -> DecodedRegion:
@@ -357,7 +353,6 @@ class Decoder:
         self._blocks: dict[Any, int] = {}
 
     def key(self, value: Any) -> int:
-        """The number that stands for an SSA value."""
         return self._keys.setdefault(value, len(self._keys))
 
     def symbol(self, name: str, at: Any) -> Any:
@@ -488,7 +483,6 @@ class Decoder:
         return tuple(found)
 
     def block_number(self, block: Any) -> int:
-        """The position of a block in its region."""
         return self._blocks[block]
 
     def forget_handles(self) -> None:
@@ -569,7 +563,6 @@ _DIALECTS = frozenset("affine arith index math memref scf vector".split())
 
 
 def _is_alone(op: Any, row: Row) -> bool:
-    """See `Site.is_alone`."""
     if op.name.split(".")[0] not in _DIALECTS or row.harmless:
         return False
     if not row.accesses:
@@ -668,7 +661,6 @@ class Unit:
         return int(self.launch.options.warp)
 
     def active(self) -> Array:
-        """The active lanes as an array of booleans."""
         return np.ones(self.width, np.bool_) if self.mask is None else self.mask
 
     def grid_threads(self, lanes: Any) -> Array:
@@ -676,7 +668,6 @@ class Unit:
         return np.asarray(self.launch.grid_threads(self.threads[lanes]))
 
     def mask_of(self, lanes: Any) -> Array:
-        """Some lanes as an array of booleans."""
         mask = np.zeros(self.width, np.bool_)
         mask[lanes] = True
         return mask

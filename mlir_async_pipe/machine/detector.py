@@ -49,7 +49,6 @@ class Use(NamedTuple):
 
     @property
     def me(self) -> Array:
-        """The thread of each row."""
         return self.threads[:, None]
 
 
@@ -109,11 +108,9 @@ class Detector:
         self._capacity = needed
 
     def now(self, where: Array) -> Array:
-        """The barrier interval of each granule's memory space."""
         return self.epochs[self.memory.space[where * self.granule]]
 
     def bytes_of(self, where: Array) -> Array:
-        """The byte addresses of granules."""
         if self.granule == 1:
             return where
         return where[..., None] * self.granule + np.arange(self.granule)
@@ -465,7 +462,6 @@ class Race:
     detail: str = ""
 
     def diagnostic(self) -> Diagnostic:
-        """The finding as an error with a note at the other end."""
         message = _SENTENCES[self.code].format(op=self.op, other=self.other_op)
         if self.buffer:
             message += f" (byte {self.byte} of {self.buffer}"
@@ -497,5 +493,4 @@ class RaceLog:
         self._found[key] = race if known is None else replace(known, count=known.count + 1)
 
     def all(self) -> tuple[Race, ...]:
-        """All findings in the order in which they were first seen."""
         return tuple(self._found.values())

@@ -311,7 +311,6 @@ class Queues:
         return sorted(found, key=lambda operation: operation.serial)
 
     def tick(self) -> None:
-        """Give the policy a chance to let data arrive."""
         pending = [operation for fifo in self.fifos.values() for operation in fifo.pending]
         if self.mbarriers is not None:
             pending += self.mbarriers.unmoved()

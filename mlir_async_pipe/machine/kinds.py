@@ -160,7 +160,6 @@ class Kind:
 
     @property
     def is_float(self) -> bool:
-        """Whether the elements are floating-point numbers."""
         return self.dtype.kind == "f"
 
     @property

@@ -353,7 +353,6 @@ class Launch:
         return np.arange(rank * warps, (rank + 1) * warps)
 
     def attributions(self, unit: Unit, function: Function) -> tuple[Any, ...]:
-        """The workgroup and private memory that a gpu.func declares, in order."""
         made = []
         for number, shape in enumerate(function.attributions):
             view = shape.over(uniform(0), [])

@@ -76,7 +76,6 @@ class Memory:
         return buffer
 
     def free(self, buffer: Buffer) -> None:
-        """End the life of a buffer; later accesses to it are out of bounds."""
         self.live[buffer.base : buffer.base + buffer.size] = False
 
     def buffer_at(self, address: int) -> Buffer | None:
@@ -109,7 +108,6 @@ class Memory:
         return None if arrays is None else arrays.far(addresses)
 
     def bytes_of(self, buffer: Buffer) -> Any:
-        """What a buffer holds now."""
         return self.data[buffer.base : buffer.base + buffer.size].copy()
 
     def load(self, addresses: Array, kind: Kind) -> Array:

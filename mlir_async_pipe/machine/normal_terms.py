@@ -68,7 +68,6 @@ class NormalForms:
         self._found = np.full(0, -1, np.int64)
 
     def of(self, ids: Array) -> Array:
-        """The normal form of each term."""
         needed = self._needed(ids)
         links = self._links(needed, ids)
         for terms in self._levels(needed):
@@ -185,7 +184,6 @@ class NormalForms:
         return made
 
     def _each(self, terms: Array, rule: Callable[[int], int]) -> Array:
-        """A rule on each of the terms."""
         distinct, back = np.unique(terms, return_inverse=True)
         return np.array([rule(term) for term in distinct.tolist()], np.int64)[back.reshape(-1)]
 
@@ -773,7 +771,6 @@ def reassociated(table: TermTable, ids: Array, depth: int = 0) -> Array:
 
 
 def _sums(table: TermTable, terms: Array, dtype: np.dtype, depth: int) -> Array:
-    """Sums of one type."""
     owners, addends = _addends(table, terms, dtype)
     addends = reassociated(table, addends, depth + 1)
     zeros = table.constants(np.array([0.0, -0.0], dtype))

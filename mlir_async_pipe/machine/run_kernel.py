@@ -315,7 +315,6 @@ class Handed:
 
 
 def _piece(parameter: Any, value: Any, kind: Kind) -> Any:
-    """What a parameter is of an argument."""
     if parameter.kind == "number":
         same = value.dtype.itemsize == kind.dtype.itemsize
         return value.view(kind.dtype) if same else value.astype(kind.dtype)
@@ -443,7 +442,6 @@ def _read_back(memory: Memory, where: Any, like: Array) -> Array:
 
 
 def plain(value: Any, memory: Memory) -> Any:
-    """A result as a Python number or an array."""
     if is_symbolic(value):
         return value[0]
     if isinstance(value, np.ndarray):

@@ -46,7 +46,6 @@ class TensorAccess:
 
     @property
     def cells(self) -> tuple[Array, ...]:
-        """The cells, as an index of arrays of all."""
         return np.ix_(self.lanes, self.columns)
 
     def meets(self, other: TensorAccess) -> bool:

@@ -98,7 +98,6 @@ class TermTable:
         self._name_numbers: dict[str, int] = {}
 
     def operator_code(self, name: str, dtype: np.dtype, arity: int) -> int:
-        """The number of an operator."""
         operator = Operator(name, dtype, arity)
         found = self._codes.get(operator)
         if found is None:
@@ -120,7 +119,6 @@ class TermTable:
         return self.constant[self.code[ids]]
 
     def has_dtype(self, ids: Array, dtype: np.dtype) -> Array:
-        """Which terms are of this type."""
         return self.dtypes[self.code[ids]] == self._dtype_numbers.get(dtype, -1)
 
     def operand(self, ids: Array, number: int) -> Array:
@@ -223,7 +221,6 @@ class TermTable:
 
     @property
     def bytes(self) -> int:
-        """The memory that the table takes."""
         arrays = (self.code, self.origin, self.start, self._hash, self.operands, self._slots)
         return sum(array.nbytes for array in arrays)
 
@@ -269,7 +266,6 @@ class TermTable:
     # Constants, bits and bytes ------------------------------------------------------------
 
     def constants(self, array: Array) -> Array:
-        """The terms of numbers."""
         return self.make(CONSTANT, array.dtype, bits_of(array))
 
     def numbers(self, ids: Array, dtype: np.dtype) -> Array:

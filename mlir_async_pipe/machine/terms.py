@@ -69,7 +69,6 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
         return self._inner
 
     def with_inner(self, inner: Any) -> Any:
-        """The same kind of array, with other elements."""
         return type(self)(self.table, np.asarray(inner), self.dtype)
 
     @abstractmethod
@@ -90,17 +89,6 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
     @property
     def size(self) -> int:
         return math.prod(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        return self.dtype.itemsize
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Bytes from one element to the next, as in an array of numbers."""
-        return tuple(
-            step // self.inner.itemsize * self.dtype.itemsize for step in self.inner.strides
-        )
 
     def moved(self, function: Callable[[Array], Array]) -> Any:
         """The same elements, at other places."""
@@ -164,27 +152,15 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
     def tolist(self) -> Any:
         return self.numbers().tolist()
 
-    def item(self) -> Any:
-        return self.numbers().item()
-
     def tobytes(self) -> bytes:
         """Equal for equal elements."""
         return self.terms().inner.tobytes()
 
-    def setflags(self, **flags: Any) -> None:
-        self.inner.setflags(**flags)
-
     def reshape(self, *shape: Any) -> Any:
         return self.moved(lambda inner: inner.reshape(*shape))
 
-    def ravel(self) -> Any:
-        return self.moved(np.ravel)
-
     def swapaxes(self, one: int, other: int) -> Any:
         return self.moved(lambda inner: inner.swapaxes(one, other))
-
-    def transpose(self, *axes: Any) -> Any:
-        return self.moved(lambda inner: inner.transpose(*axes))
 
     def copy(self) -> Any:
         return self.moved(np.copy)
@@ -196,11 +172,6 @@ class Symbols(np.lib.mixins.NDArrayOperatorsMixin, ABC):
     @abstractmethod
     def view(self, dtype: Any = None) -> Any:
         """The same bits as another type; of another size, along the last axis."""
-
-    def named(self, name: str, dtype: Any) -> Terms:
-        """A function of one operand that is not looked into."""
-        terms = self.terms()
-        return Terms(terms.table, terms.table.make(name, dtype, terms.inner), dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method != "__call__" or any(value is not None for value in kwargs.values()):
@@ -229,7 +200,6 @@ class Terms(Symbols):
         return self.table.numbers(self.inner, self.dtype) if constant.all() else self
 
     def converted(self, dtype: np.dtype) -> Any:
-        """The values as another type."""
         if dtype.hasobject:
             raise TypeError("Python's integers")
         table = self.table
@@ -361,12 +331,10 @@ class Cells(Symbols):
 
 
 def is_symbolic(value: Any) -> bool:
-    """Whether an array holds data instead of numbers."""
     return isinstance(value, Symbols)
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array, of numbers or of data."""
     return isinstance(value, (np.ndarray, Symbols))
 
 
@@ -490,7 +458,6 @@ def _types(ufunc: np.ufunc, given: tuple[Any, ...]) -> tuple[np.dtype, ...]:
 
 
 def apply(table: TermTable, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
-    """A ufunc on data."""
     given = tuple(type(x) if type(x) in (int, float) else as_array(x).dtype for x in inputs)
     *types, result = _types(ufunc, given)
     if ufunc is np.matmul:

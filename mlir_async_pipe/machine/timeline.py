@@ -100,7 +100,6 @@ class WaitLog:
         self._records[site.number] = WaitRun(site.name, site.place, queue, count, exact, times)
 
     def all(self) -> tuple[WaitRun, ...]:
-        """All records, in order of the first execution."""
         return tuple(self._records.values())
 
 
@@ -144,7 +143,6 @@ class Timeline:
         return sum(steady) / len(steady) if steady else 0
 
     def _repr_svg_(self) -> str:
-        """The picture, as notebooks show it."""
         return svg(self)
 
     def summary(self) -> str:
@@ -162,7 +160,6 @@ class _Queue:
 
 
 def lay_out(trace: Trace, model: CostModel) -> Timeline:
-    """Give every entry of a trace its cycles."""
     return _Layout(model, _kernel_loop(trace)).run(trace)
 
 
@@ -358,7 +355,6 @@ def _stack(timeline: Timeline, queue: str) -> list[tuple[int, Bar]]:
 
 
 def _rows(timeline: Timeline, lanes: list[str]) -> list[tuple[int, Bar]]:
-    """Every bar with the number of its lane."""
     rows = [(0, bar) for bar in timeline.bars if bar.kind != "group"]
     for queue in dict.fromkeys(bar.lane for bar in timeline.bars if bar.kind == "group"):
         first = lanes.index(queue)

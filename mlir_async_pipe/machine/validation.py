@@ -748,11 +748,9 @@ class Events:
         return wrap
 
     def of_second(self, event: int) -> bool:
-        """Whether an event is of the program after."""
         return event > 0 and self.log[event - 1][0] == 1
 
     def where(self, event: int) -> Execution:
-        """The op of an event."""
         if not event:
             return Execution("nothing", Place(), 0)
         key = self.log[event - 1]

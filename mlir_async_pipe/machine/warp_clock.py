@@ -53,7 +53,6 @@ class WarpClock:
         return FIRST_MBARRIER - (self.known.shape[1] - self.warps - 1)
 
     def warp_of(self, threads: Array) -> Array:
-        """The warps of threads of the grid."""
         return (threads - self.first) // self.lanes
 
     def column(self, agents: Array) -> Array:

@@ -251,7 +251,6 @@ def _move(
 
 @semantics("rocdl.readfirstlane")
 def read_first_lane(site: Site) -> Execute:
-    """The value of the first active lane of the wave."""
     return lambda unit, value: wave_base(unit, value)
 
 
@@ -312,7 +311,6 @@ def _source(kind: str, numbers: tuple[int, ...], lane: Array) -> Array:
 
 @semantics("amdgpu.dpp")
 def dpp(site: Site) -> Execute:
-    """One permutation within the wave."""
     kind = site.word("kind")
     if kind not in _KINDS:
         raise site.unsupported(f"kind {kind}")
@@ -468,7 +466,6 @@ def make_base(site: Site) -> Execute:
 
 @semantics("amdgpu.make_dma_descriptor")
 def make_descriptor(site: Site) -> Execute:
-    """A tile, with padding or without."""
     groups = groups_of(site.op)
     for name, why in NOT_FOLLOWED.items():
         if len(groups.get(name, ())):
@@ -522,7 +519,6 @@ def copy_by_words(site: Site) -> Execute:
 
 
 def _field(words: list[Array], field: Field) -> Array:
-    """The number in a field, in each lane."""
     group = words[field.group]
     found = np.zeros(len(group), np.int64)
     for place in range(group.shape[1]):

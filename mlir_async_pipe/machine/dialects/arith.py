@@ -51,7 +51,6 @@ def truncating_division(left: Array, right: Array) -> Array:
 
 
 def ceiling_division(left: Array, right: Array) -> Array:
-    """Division rounded up."""
     safe = np.where(right == 0, right.dtype.type(1), right)
     quotient = np.floor_divide(left, safe)
     return quotient + (quotient * safe != left).astype(left.dtype)
@@ -363,7 +362,6 @@ def dense_array(site: Site, attribute: Any, kind: Kind) -> Array:
 
 @semantics("arith.constant", "index.constant", "index.bool.constant", "llvm.mlir.constant")
 def constant(site: Site) -> Execute:
-    """A constant, decoded once."""
     value = constant_array(site, site.op.attributes["value"], site.result_kind())
     value.setflags(write=False)
     return lambda unit: value
@@ -388,7 +386,6 @@ def convert(site: Site) -> Execute:
     "arith.extui", "arith.index_castui", "index.castu", "llvm.zext", "arith.uitofp", "llvm.uitofp"
 )
 def convert_unsigned(site: Site) -> Execute:
-    """Conversion of an unsigned integer by value."""
     kind = site.result_kind()
     if kind.name == "i1":
         return lambda unit, value: (value & 1).astype(np.bool_)

@@ -382,7 +382,6 @@ class Deferred:
 
 @semantics(SCOPE)
 def scope(site: Site) -> Execute:
-    """Run the region asynchronously on a queue."""
     queue = site.queue()
     captures = site.captures()
     region = site.region()

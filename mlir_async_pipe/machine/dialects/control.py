@@ -76,7 +76,6 @@ def nothing(site: Site) -> Execute:
 
 @semantics(CALL)
 def call_intrinsic(site: Site) -> Execute:
-    """What the op of the intrinsic's row does."""
     name = intrinsic_name(site.op)
     row = site.row
     if not row.described or row.meeting is not None:

@@ -49,7 +49,6 @@ _VALUES: dict[LaunchKind, Callable[[Unit, int], Array | int]] = {
 
 @semantics(*(name for name, kind in ID_OPS.items() if kind in _VALUES))
 def launch_id(site: Site) -> Execute:
-    """An id, or a size, of thread, block or grid."""
     known, kind = id_of(site.op), site.result_kind()
     assert known is not None
     value = _VALUES[known.kind]
@@ -113,7 +112,6 @@ def barrier(site: Site) -> Execute:
 
 @semantics("gpu.dynamic_shared_memory")
 def dynamic_shared_memory(site: Site) -> Execute:
-    """The block's dynamic workgroup memory, as bytes."""
     shape = memref_shape(site.result_type(), site.op)
 
     def execute(unit: Unit) -> Any:
@@ -392,12 +390,10 @@ def async_copy(site: Site) -> Execute:
 
 
 def slice_of(numbers: range) -> slice:
-    """Operand numbers as a slice."""
     return slice(numbers.start, numbers.stop)
 
 
 def as_bytes(unit: Unit, where: ByteSpan) -> ByteSpan:
-    """The bytes of a span of contiguous elements."""
     flat = where.addresses.reshape(len(where.addresses), -1)
     return byte_span(unit, flat[:, 0], flat.shape[1] * where.item_bytes, where.lanes)
 
@@ -517,14 +513,12 @@ def _wave_places(site: Site, kind: Kind) -> Any:
 
 @semantics("gpu.subgroup_mma_constant_matrix")
 def constant_matrix(site: Site) -> Execute:
-    """One number in every place."""
     kind = site.result_kind()
     return lambda unit, value: np.broadcast_to(value[:, None, None], (len(value), *kind.shape))
 
 
 @semantics("gpu.subgroup_mma_compute")
 def multiply_wave_matrices(site: Site) -> Execute:
-    """A B + C."""
     if site.has("a_transpose") or site.has("b_transpose"):
         raise site.unsupported("of transposed operands")
     kind, arithmetic = site.result_kind(), arithmetic_of(site)

@@ -51,7 +51,6 @@ def aggregate(kind: Any, site: Site, fill: Callable[[Kind], Array]) -> Any:
 
 @semantics("llvm.extractvalue")
 def extract_value(site: Site) -> Execute:
-    """A member of a struct or array."""
     position = site.integers("position")
     # What was put there in sight is the register that was put.
     stays = stays_in_place(site.op.results[0]) or taken_member(site.op) is not None
@@ -68,7 +67,6 @@ def extract_value(site: Site) -> Execute:
 
 @semantics("llvm.insertvalue")
 def insert_value(site: Site) -> Execute:
-    """A struct or array with one member replaced."""
     position = site.integers("position")
     stays = stays_in_place(site.op.operands[1])
 

@@ -57,7 +57,6 @@ class MbarrierOperands:
         return np.asarray(lanes_of(given, unit.width).astype(np.int64))
 
     def addresses(self, unit: Unit, operands: tuple[Any, ...]) -> Array:
-        """The address of the mbarrier, in each lane."""
         memory = operands[self._at["barrier"]]
         given = memory.address if isinstance(memory, MemRef) else memory
         first = lanes_of(given, unit.width).astype(np.int64)
@@ -89,7 +88,6 @@ def create(site: Site) -> Execute:
 
 @semantics("nvgpu.mbarrier.get")
 def get(site: Site) -> Execute:
-    """The address of one of a group."""
     operands = MbarrierOperands(site)
     return lambda unit, *given: operands.addresses(unit, given)
 
@@ -243,7 +241,6 @@ def poll(site: Site) -> Execute:
 
 @semantics(*(f"amdgpu.ds_barrier_state_{part}" for part in _PARTS_OF_STATE))
 def part_of_state(site: Site) -> Execute:
-    """A field of a state."""
     at, bits = _PARTS_OF_STATE[site.name.removeprefix("amdgpu.ds_barrier_state_")]
     kind = BOOL.dtype if bits == 1 else np.int64
     return lambda unit, state: (state >> at & (1 << bits) - 1).astype(kind)

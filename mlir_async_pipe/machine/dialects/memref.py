@@ -72,7 +72,6 @@ def _moved(
 
 @semantics("affine.apply")
 def affine_apply(site: Site) -> Execute:
-    """The one result of a map."""
     function = AffineMap(site.op.attributes["map"])
     return lambda unit, *operands: function(operands)[0]
 
@@ -105,7 +104,6 @@ def join_index(site: Site) -> Execute:
 
 @semantics("affine.min", "affine.max")
 def affine_extremum(site: Site) -> Execute:
-    """The smallest or largest result of a map."""
     function = AffineMap(site.op.attributes["map"])
     pick = np.minimum if site.name == "affine.min" else np.maximum
 
@@ -236,13 +234,11 @@ def combining(unit: Unit, combine: Any, value: Array) -> Callable[[int, Array], 
 
 
 def own(unit: Unit, value: Array, lane: int) -> Array:
-    """A value's entry of one lane."""
     return lanes_of(value, unit.width)[lane : lane + 1]
 
 
 @semantics("memref.generic_atomic_rmw")
 def generic_atomic(site: Site) -> Execute:
-    """An atomic whose region computes the new value."""
     region = site.region()
 
     def execute(unit: Unit, memory: MemRef, *indices: Array) -> Array:
@@ -384,7 +380,6 @@ def _expand(memory: MemRef, groups: list[list[int]], shape: list[Array]) -> MemR
 
 @semantics("memref.transpose")
 def transpose(site: Site) -> Execute:
-    """Dimensions in another order."""
     order = AffineMap(site.op.attributes["permutation"]).permutation()
 
     def execute(unit: Unit, memory: MemRef) -> MemRef:
@@ -417,8 +412,6 @@ def rank(site: Site) -> Execute:
 
 @semantics("memref.extract_strided_metadata")
 def metadata(site: Site) -> Execute:
-    """Base buffer, offset, sizes and strides."""
-
     def execute(unit: Unit, memory: MemRef) -> tuple[Any, ...]:
         base = replace(memory, offset=uniform(0), sizes=(), strides=())
         return (base, memory.offset, *memory.sizes, *memory.strides)
@@ -428,7 +421,6 @@ def metadata(site: Site) -> Execute:
 
 @semantics("memref.extract_aligned_pointer_as_index")
 def aligned_pointer(site: Site) -> Execute:
-    """The aligned pointer as a byte address."""
     return lambda unit, memory: memory.base
 
 

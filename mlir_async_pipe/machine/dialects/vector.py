@@ -225,13 +225,11 @@ def _pick(value: Array, position: Array) -> Array:
 
 @semantics("vector.extractelement", "llvm.extractelement")
 def extract_element(site: Site) -> Execute:
-    """One element at a dynamic position."""
     return lambda unit, value, *position: _pick(value, position[0]) if position else value
 
 
 @semantics("vector.insert")
 def insert(site: Site) -> Execute:
-    """An element or a slice into a vector."""
     static = site.integers("static_position")
     return lambda unit, value, into, *dynamic: _put(value, into, fill(static, dynamic))
 
@@ -275,7 +273,6 @@ def broadcast(site: Site) -> Execute:
 
 @semantics("vector.shape_cast")
 def shape_cast(site: Site) -> Execute:
-    """The same elements in another shape."""
     shape = site.result_kind().shape
     return lambda unit, value: value.reshape(len(value), *shape)
 
@@ -285,7 +282,6 @@ semantics("vector.bitcast")(bitcast)
 
 @semantics("vector.from_elements")
 def from_elements(site: Site) -> Execute:
-    """A vector of scalars."""
     shape = site.result_kind().shape
 
     def execute(unit: Unit, *elements: Array) -> Array:
@@ -296,7 +292,6 @@ def from_elements(site: Site) -> Execute:
 
 @semantics("vector.to_elements")
 def to_elements(site: Site) -> Execute:
-    """The scalars of a vector."""
     single = len(site.op.results) == 1
 
     def execute(unit: Unit, value: Array) -> Any:
@@ -308,7 +303,6 @@ def to_elements(site: Site) -> Execute:
 
 @semantics("vector.extract_strided_slice")
 def extract_slice(site: Site) -> Execute:
-    """A box of a vector."""
     boxes = [site.integers(name) for name in ("offsets", "sizes", "strides")]
     window = tuple(slice(o, o + n * s, s) for o, n, s in zip(*boxes, strict=True))
     return lambda unit, value: value[(slice(None), *window)]
@@ -346,7 +340,6 @@ def shuffle(site: Site) -> Execute:
 
 @semantics("vector.transpose")
 def transpose(site: Site) -> Execute:
-    """Dimensions in another order."""
     order = site.integers("permutation")
     return lambda unit, value: np.transpose(value, (0, *(1 + axis for axis in order)))
 
@@ -368,7 +361,6 @@ def deinterleave(site: Site) -> Execute:
 
 @semantics("vector.step")
 def step(site: Site) -> Execute:
-    """0, 1, 2, …"""
     count = site.result_kind().shape[0]
     return lambda unit: np.arange(count)[None]
 
