@@ -164,7 +164,7 @@ def check(
     kernel never reads.
     `assume_several_threads`: the same of a block of unknown size and its threads.
     `assume_noalias_maps`: no two tensor maps that a kernel is given describe one memory.
-    `assume_no_overflow`: integers of 32 bits or more do not wrap, as signed numbers.
+    `assume_no_overflow`: integers of 32 bits or more do not wrap, as signed numbers, `x << 3` among them.
     `assume_independent`: no two threads or blocks of a kernel meet in global memory where it cannot be decided
     whether they do (`async_pipe.independent` of each kernel).
     `assume_boxes`: the boxes of tensor maps that a kernel is given, "0=128x64xf16,1=64x64xf16" by the

@@ -855,16 +855,22 @@ def widened(old: Facts, new: Facts) -> Knowns:
     return {atom: hull(old[atom], known) for atom, known in new.items() if atom in old}
 
 
-def holding(sums: Iterable[Form], old: Facts, new: Facts, facts: Knowns) -> Knowns:
+def holding(sums: Iterable[tuple[Form, int]], old: Facts, new: Facts, facts: Knowns) -> Knowns:
     """The facts with what an old state says of the sums, if that holds in the new one: n - k >= 3 where k = 2 and n >= 5,
-    and where k = 3 and n >= 6."""
-    for form in sums:
+    and where k = 3 and n >= 6. If it does not, with what a test said of each that holds in both: sum > 0 or sum >= 0,
+    before a step or after it."""
+    for form, step in sums:
         for one in (form, forms.scale(form, -1)):
             before, now = forms.bounds(one, old)[0], forms.bounds(one, new)[0]
-            if before is not None and now is not None and before <= now:
-                facts = dict(at_least(one, before, facts)[0] or facts)
+            if before is None or now is None:
+                continue
+            back = abs(step) if (one == form) == (step > 0) else None
+            tested = () if back is None else (1, 0, 1 - back, -back)
+            held = next((least for least in (before, *tested) if least <= min(before, now)), None)
+            if held is not None:
+                facts = dict(at_least(one, held, facts)[0] or facts)
                 # The sum bounds its parts, too: with an i32 as n, k <= 2^31 - 4.
-                facts = each_at_least(Form(0, one.terms), before - one.constant, facts)
+                facts = each_at_least(Form(0, one.terms), held - one.constant, facts)
     return facts
 
 

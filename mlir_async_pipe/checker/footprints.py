@@ -272,14 +272,18 @@ def conflicting(
             yield a, b
 
 
-def both_facts(a: Knowns, b: Knowns, beside: tuple[Facts, Facts] = ({}, {})) -> Knowns:
+def both_facts(
+    a: Knowns, b: Knowns, beside: tuple[Facts, Facts] = ({}, {}), base: Facts | None = None
+) -> Knowns:
     """What holds on two paths; of a sum that one says nothing about, what its parts say, and
-    what that one knows `beside`."""
+    what that one knows `beside`, and both (`base`)."""
     found = {atom: both(a[atom], known) for atom, known in b.items() if atom in a}
     for one, other, more in ((a, b, beside[1]), (b, a, beside[0])):
         for atom in one.keys() - found.keys():
             if atom.kind == "sum":
-                implied = AtomRange(*forms.bounds(forms.form_under(atom), {**more, **other}))
+                implied = AtomRange(
+                    *forms.bounds(forms.form_under(atom), {**(base or {}), **more, **other})
+                )
                 found[atom] = both(one[atom], implied)
     return found
 
@@ -354,9 +358,10 @@ def both(a: AtomRange, b: AtomRange) -> AtomRange:
 
 @dataclass
 class Meetings:
-    """The accesses of one kernel."""
+    """The accesses of one kernel; `base` is what is known of all threads."""
 
     scopes: FactScopes
+    base: Facts
     _touched: dict[int, Touched] = field(default_factory=dict)
 
     @property
@@ -366,7 +371,7 @@ class Meetings:
 
     def meet(self, events: Iterable[Event], state: State) -> None:
         """Accesses on one path, side by side."""
-        here = _Path(self.scopes, state)
+        here = _Path(self.scopes, self.base, state)
         for event in events:
             met = self._touched.get(id(event))
             if met is None or not (met.certain and here.adds_nothing(met)):
@@ -384,6 +389,7 @@ class _Path:
     """One path at one point."""
 
     scopes: FactScopes
+    base: Facts
     state: State
     _facts: dict[frozenset[Atom], Knowns] = field(default_factory=dict)
 
@@ -407,7 +413,7 @@ class _Path:
         alike = all(met.facts.get(atom) in (known, None) for atom, known in blocks.items())
         if certain and not met.certain:
             met.witness = (facts, launch)
-        met.facts = both_facts(met.facts, facts, (met.launch, launch))
+        met.facts = both_facts(met.facts, facts, (met.launch, launch), self.base)
         met.launch = both_facts(met.launch, launch)
         met.certain = (met.certain or certain) and alike
         return met

@@ -57,21 +57,26 @@ class Iterations:
             value = state.env.get(target)
             if isinstance(value, Form):
                 state.env[target] = forms.add(value, forms.scale(forms.of_atom(atom), growth))
-        for target, run in self.flow.loops[number].advances.items():
+        for target, (run, operand) in self.flow.loops[number].advances.items():
             if target in self.needed:
-                self._advance(state, atom, target, run)
+                self._advance(state, atom, target, run, operand)
 
-    def _advance(self, state: State, iteration: Atom, target: int, run: Run) -> None:
-        """A pointer that each iteration moves on by as much is start + iteration * travel."""
+    def _advance(self, state: State, iteration: Atom, target: int, run: Run, operand: int) -> None:
+        """What each iteration moves on by as much, a number or a pointer, is start + iteration * travel."""
+        k, number = forms.of_atom(iteration), state.env.get(target)
+        if isinstance(number, Form):
+            (travel,) = (self.values.form(state, n) for n in run.operands if n != operand)
+            state.env[target] = forms.add(number, product(k, travel))
+            return
         start = self.values.view(state, target)
         if start is None or start.frame != BYTES or start.start is None:
             return
         entered = state.copy()
-        entered.env[run.operands[0]] = start
-        moved = self.values.memory_value(entered, run.op, run.operands)
-        if moved is None or moved.start is None:
+        entered.env[operand] = start
+        further = self.values.memory_value(entered, run.op, run.operands)
+        if further is None or further.start is None:
             return
-        travel, k = forms.subtract(moved.start[0], start.start[0]), forms.of_atom(iteration)
+        travel = forms.subtract(further.start[0], start.start[0])
         at = forms.add(start.start[0], product(k, travel))
         state.env[target] = pointer_view(start.root, at)
 
@@ -215,9 +220,10 @@ class Iterations:
         low, _ = forms.bounds(forms.subtract(bounds[1], bounds[0]), state.facts)
         return low is not None and low >= 0
 
-    def left_to_run(self, state: State) -> list[Form]:
+    def left_to_run(self, state: State) -> list[tuple[Form, int]]:
         """For each loop around, upper - lower - step * k: what its test compares with 0. Of a loop without bounds
-        each counter's distance from what counters are compared with. Only sums: a counter has a range of its own."""
+        each counter's distance from what counters are compared with. Only sums: a counter has a range of its own.
+        With each the step, by which it may have become less since the test let an iteration run."""
         left = []
         for atom in list(state.facts):
             if atom.kind != "iteration":
@@ -227,11 +233,13 @@ class Iterations:
             if bounds is not None:
                 lower, upper, step = bounds
                 done = forms.add(lower, forms.scale(forms.of_atom(atom), step))
-                left.append(forms.subtract(upper, done))
-            counters = [self.values.form(state, n) for n in loop.inductions] if loop.ends else ()
+                left.append((forms.subtract(upper, done), step))
+            counters = loop.inductions.items() if loop.ends else ()
             ends = [self.values.form(state, n) for n in loop.ends]
-            left += [forms.subtract(end, counter) for end in ends for counter in counters]
-        return [form for form in left if len(form.terms) > 1]
+            for number, step in counters:
+                counter = self.values.form(state, number)
+                left += [(forms.subtract(end, counter), step) for end in ends]
+        return [(form, step) for form, step in left if len(form.terms) > 1]
 
     def _bounds(self, number: int, state: State) -> tuple[Form, Form, int] | None:
         return bounds_of(self.values, self.flow.loops[number], state)

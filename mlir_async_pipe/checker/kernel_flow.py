@@ -526,8 +526,8 @@ def find_merges(flow: Flow) -> None:
 
 
 def find_inductions(flow: Flow) -> None:
-    """Header arguments that every back edge sets to themselves plus one constant; and pointers that it
-    moves on by what does not change in the loop."""
+    """Header arguments that every back edge sets to themselves plus one constant, or moves on by what does not change in
+    the loop."""
     added: dict[tuple[int, int], set[int | None]] = {}
     moved: dict[tuple[int, int], set[int]] = {}
     sources = _sources(flow)
@@ -535,7 +535,7 @@ def find_inductions(flow: Flow) -> None:
         for target, source in edge.assigns:
             step = _step_between(flow, target, source, sources)
             added.setdefault((loop, target), set()).add(step)
-            if is_memory(flow.values[target][1].type):
+            if step is None:
                 origin = _origin(source, sources, target)
                 moved.setdefault((loop, target), set()).add(origin)
     for (loop, target), (step, *others) in added.items():
@@ -601,18 +601,21 @@ def _step_of_result(run: Run, steps: list[int | None]) -> int | None:
 def _find_advances(
     flow: Flow, moved: dict[tuple[int, int], set[int]], sources: dict[int, int]
 ) -> None:
-    """Of pointers that loops carry, those that one op moves on: getelementptr %p[%n], %n from before the loop."""
+    """Of what loops carry, pointers and numbers that one op moves on by what is from before the loop:
+    getelementptr %p[%n], %i + %n."""
     bodies = dict(loop_bodies(flow).values())
     for (loop, target), origins in moved.items():
         parts = [_runs_and_assigns(flow, flow.blocks[n]) for n in bodies.get(loop, ())]
         runs = {n: run for part, _ in parts for run in part for n in run.results}
         made = {*runs, *(target for _, assigns in parts for target, _ in assigns)}
         step = runs.get(min(origins)) if len(origins) == 1 else None
-        if step is None or POINTER_STEPS.get(step.name) != "window":
+        if step is None or not (
+            POINTER_STEPS.get(step.name) == "window" or is_operator(step.name, "add")
+        ):
             continue
-        pointer, *others = step.operands
-        if _origin(pointer, sources, target) == target and made.isdisjoint(others):
-            flow.loops[loop].advances[target] = step
+        mine = [n for n in step.operands if _origin(n, sources, target) == target]
+        if len(mine) == 1 and made.isdisjoint(set(step.operands) - set(mine)):
+            flow.loops[loop].advances[target] = (step, mine[0])
 
 
 def _sources(flow: Flow) -> dict[int, int]:

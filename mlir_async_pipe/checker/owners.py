@@ -60,7 +60,13 @@ from mlir_async_pipe.checker.thread_grid import (
     threads_meet,
     with_ranges,
 )
-from mlir_async_pipe.checker.two_ends import Constraint, Differences, TwoEnds, at_end
+from mlir_async_pipe.checker.two_ends import (
+    Constraint,
+    Differences,
+    TwoEnds,
+    at_end,
+    ends_of_factor,
+)
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.facts.values.views import Piece
@@ -106,7 +112,7 @@ class Owners:
 
     @cached_property
     def _meetings(self) -> Meetings:
-        return Meetings(self._scopes)
+        return Meetings(self._scopes, thread_facts(self.threads))
 
     @cached_property
     def _scopes(self) -> FactScopes:
@@ -400,10 +406,17 @@ class Owners:
             return known.low or 0, known.high if size is None else min(
                 size - 1, size - 1 if known.high is None else known.high
             )
+        given = {**thread_facts(self.threads), **group.facts}
         if atom.kind == "iteration":
             known = group.facts.get(atom, ANYTHING)
-            return known.low or 0, known.high
-        given = {**thread_facts(self.threads), **group.facts}
+            ends: Interval = (known.low or 0, known.high)
+            for total, limits in group.facts.items():
+                factor = dict(forms.terms_of(total)).get(atom) if total.kind == "sum" else None
+                if factor:
+                    rest = Form(0, forms.terms_of(total) - {(atom, factor)})
+                    left = sums.difference(limits.ends, forms.bounds(rest, given))
+                    ends = sums.both(ends, ends_of_factor(left, factor))
+            return ends
         return reduce(
             sums.either,
             (forms.bounds(forms.of_atom(atom), {**given, **dict(met)}) for met in group.met),

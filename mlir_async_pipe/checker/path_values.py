@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from math import gcd
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -23,6 +24,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     is_block_argument,
     is_function,
+    type_text,
     users,
 )
 from mlir_async_pipe.checker import arithmetic, forms
@@ -45,6 +47,7 @@ from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.facts.values import views
 from mlir_async_pipe.facts.values.alignment import value_alignment
+from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of, is_size
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of, viewed_memref
@@ -88,6 +91,7 @@ class PathValues:
     _fixed: dict[int, Form] = field(default_factory=dict)
     _folded: dict[Hashable, Form | None] = field(default_factory=dict)
     _variable: set[int] = field(default_factory=set)
+    _chosen_from: dict[int, tuple[Form, int] | None] = field(default_factory=dict)
 
     @cached_property
     def divergence(self) -> Divergence:
@@ -312,6 +316,71 @@ class PathValues:
         for number in chosen.intersection(state.env):
             if isinstance(state.env[number], Form):
                 self.forget(state, number, self.flow.values[number][1].type)
+                alike = self._alike(number)
+                if alike is not None:
+                    state.env[number] = alike
+
+    def _alike(self, number: int) -> Form | None:
+        """What a value is in each thread, where all that threads choose from is counted from one number of theirs by
+        multiples of a constant.
+
+            %i = phi %tid, %next;  %next = %i + 256      tid + 256 * a number of the thread
+        """
+        if number not in self._chosen_from:
+            self._chosen_from[number] = self._counted_from(number)
+        found = self._chosen_from[number]
+        if found is None:
+            return None
+        start, step = found
+        return forms.add(start, forms.scale(forms.of_atom(self.symbol(number)), step))
+
+    def _counted_from(self, number: int) -> tuple[Form, int] | None:
+        """The start and the step."""
+        start: Form | None = None
+        step, counted = 0, {number: 0}
+        pending = [number]
+        while pending:
+            current = pending.pop()
+            for source, more, modulus in self._origins(current):
+                by, step = counted[current] + more, gcd(step, modulus)
+                fixed = self._fixed_form(source)
+                if fixed is not None:
+                    began = forms.add(fixed, Form(by))
+                    start = began if start is None else start
+                    apart = forms.subtract(began, start)
+                    if not apart.is_constant:
+                        return None
+                    step = gcd(step, apart.constant)
+                elif source in counted:
+                    step = gcd(step, by - counted[source])
+                elif self._origins(source):
+                    counted[source] = by
+                    pending.append(source)
+                else:
+                    return None
+        return None if start is None or step < 2 else (start, step)
+
+    def _origins(self, number: int) -> list[tuple[int, int, int]]:
+        """What is assigned to a value, or what it is the sum of, with a constant; and modulo what, 0 where it cannot wrap."""
+        if number in self._assigned:
+            return [(source, 0, 0) for source in self._assigned[number]]
+        frame, ssa = self.flow.values[number]
+        op = defining_op(ssa) if hasattr(ssa, "type") else None
+        if op is None or not is_operator(op.name, "add"):
+            return []
+        source, other = (self.flow.number(frame, operand) for operand in op.operands)
+        more = self._fixed_form(other)
+        exact = typed(op).nsw or type_text(ssa.type) == "index"
+        modulus = 0 if exact else 1 << bits_of(ssa.type)
+        return [(source, more.constant, modulus)] if more and more.is_constant else []
+
+    @cached_property
+    def _assigned(self) -> dict[int, set[int]]:
+        """What is assigned to each value."""
+        found: dict[int, set[int]] = {}
+        for target, source in self.flow.assigns():
+            found.setdefault(target, set()).add(source)
+        return found
 
     # Views and addresses ------------------------------------------------------------------
     #

@@ -21,6 +21,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     is_function,
     symbol_name,
     type_text,
+    users,
     walk,
     walk_named,
 )
@@ -43,6 +44,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     set_cluster_size,
     threads_allowed,
 )
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 from mlir_async_pipe.vocabulary.tensor_boxes import BOX, box_of
 
 # Numbers of fewer bits are data, and may wrap whatever is promised: pixels, quantised weights.
@@ -83,8 +85,9 @@ class Promises:
     def write(self, root: Operation) -> None:
         """Write them to the ops below `root`. Raises UsageError (unused-box, unused-size), InputError (bad-box,
         block-size-conflict, cluster-conflict)."""
-        for op in walk_named(root, is_sum_or_product) if self.no_overflow else ():
-            if (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS:
+        for op in walk_named(root, OPERATORS.__contains__) if self.no_overflow else ():
+            wide = (bits_of_text(type_text(op.results[0].type)) or 0) >= LEAST_BITS
+            if wide and (is_sum_or_product(op.name) or _is_product(op)):
                 set_no_wrap(op)
         promise = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, root.context), 0)
         for op in walk(root) if self.independent else ():
@@ -94,6 +97,18 @@ class Promises:
             promise_boxes(root, self.boxes)
         promise_sizes(root, "block", self.blocks)
         promise_sizes(root, "cluster", self.clusters)
+
+
+# What takes some bits of a number, and asks for no number that fits.
+_OF_BITS = frozenset({"and_", "or_", "xor", "shr"})
+
+
+def _is_product(op: Operation) -> bool:
+    """Whether a shift is one: compilers write 8 x as x << 3, and so they do where some bits of x are meant, (x << 3) & 2040."""
+    uses = (user.name for user in users(op.results[0]) if user.name in OPERATORS)
+    return is_operator(op.name, "shl") and not any(
+        OPERATORS[name].method in _OF_BITS or name.endswith(("trunc", "trunci")) for name in uses
+    )
 
 
 def _is_of_global_memory(op: Operation) -> bool:

@@ -144,11 +144,12 @@ class LoopBounds(NamedTuple):
 class Loop:
     """A loop: its bounds (None: those of no counted loop), its variable, and values that grow steadily.
 
-    `inductions` maps a header argument to what each iteration adds to it, `advances` a pointer to the op that does. Of
-    a loop without bounds `counted` maps these, and what is made of them, to what each iteration adds (None: no
-    constant), `compared` are they and what their sums are compared with, and `tested` those of them of which sums are
-    compared. `unsigned`: the bounds are read as unsigned numbers, of `bits` bits. `decided_by`: of a loop without
-    bounds of which every thread runs all iterations, the values that decide how many these are.
+    `inductions` maps a header argument to the constant that each iteration adds to it, `advances` another one, or a
+    pointer, to the op that moves it on and to the operand of that which is moved. Of a loop without bounds `counted` maps
+    these, and what is made of them, to what each iteration adds (None: no constant), `compared` are they and what their
+    sums are compared with, and `tested` those of them of which sums are compared. `unsigned`: the bounds are read as
+    unsigned numbers, of `bits` bits. `decided_by`: of a loop without bounds of which every thread runs all iterations,
+    the values that decide how many these are.
     """
 
     number: int
@@ -159,7 +160,7 @@ class Loop:
     unsigned: bool = False
     bits: int = INDEX_BITS
     inductions: dict[int, int] = field(default_factory=dict)
-    advances: dict[int, Run] = field(default_factory=dict)
+    advances: dict[int, tuple[Run, int]] = field(default_factory=dict)
     counted: dict[int, int | None] = field(default_factory=dict)
     compared: set[int] = field(default_factory=set)
     tested: set[int] = field(default_factory=set)

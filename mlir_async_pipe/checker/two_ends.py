@@ -100,12 +100,10 @@ class Differences:
     def _narrow(self, constraint: Constraint) -> bool:
         for atom, factor in constraint.factors:
             others = tuple(term for term in constraint.factors if term[0] != atom)
-            # What is left for factor * atom: ends of the atom are rounded inwards.
             left = sums.difference(constraint.ends, self._sum(others))
-            low, high = left if factor > 0 else sums.scaled(left, -1)
-            least = None if low is None else -(-low // abs(factor))
-            most = None if high is None else high // abs(factor)
-            first, last = self.bounds[atom] = sums.both(self.bounds[atom], (least, most))
+            first, last = self.bounds[atom] = sums.both(
+                self.bounds[atom], ends_of_factor(left, factor)
+            )
             if first is not None and last is not None and first > last:
                 return False
         low, high = constraint.ends
@@ -162,6 +160,14 @@ def end_of(unknown: Atom) -> tuple[int, Atom]:
 
 def _rest(name: str, *arguments: Form) -> Atom:
     return Atom("call", (REMAINDERS[name], arguments))
+
+
+def ends_of_factor(product: Interval, factor: int) -> Interval:
+    """The ends of a number by those of factor * number, rounded inwards."""
+    low, high = product if factor > 0 else sums.scaled(product, -1)
+    return (None if low is None else -(-low // abs(factor))), (
+        None if high is None else high // abs(factor)
+    )
 
 
 # The digits of two accesses that touch one place, in a mixed radix.

@@ -1,0 +1,68 @@
+"""Loops over memory that threads and blocks share, as nvcc strides and unrolls them: proven where each thread stays at its own
+places, and no wrong one is. The machine runs all of them and meets the race of each wrong one, and none of a right one.
+
+`test/helpers/cuda/strides.cu` is the text; `strides.ptx` is what nvcc wrote.
+
+Covers: checker/iterations.py, checker/path_values.py, checker/owners.py, checker/footprints.py, checker/promises.py
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mlir_async_pipe import check, machine
+from mlir_async_pipe.bindings import new_context
+from mlir_async_pipe.ptx.raise_ptx import raise_ptx
+
+TEXT = (Path(__file__).parents[1] / "helpers" / "cuda" / "strides.ptx").read_text()
+BLOCK = {"assume_noalias_arguments": True, "assume_block_size": "256"}
+GRID = {**BLOCK, "assume_no_overflow": True}
+# n and m of each kernel, where others than these are needed to meet its race.
+NUMBERS, OTHERS = (
+    (2048, 300),
+    {
+        "block_begun_wrong": (2048, 100),
+        "block_later_wrong": (2048, 100),
+        "row_part_wrong": (4400, 0),
+    },
+)
+
+
+@cache
+def kernels() -> dict[str, str]:
+    """Each kernel with the head of the file."""
+    head, *parts = TEXT.split("\t// .globl\t")
+    return {part.split("\n", 1)[0].strip(): head + part.split("\n", 1)[1] for part in parts}
+
+
+def verdict(text: str, **promises: Any) -> str:
+    report = check(raise_ptx(text, new_context(), "strides.ptx"), "nvvm:sm_80", **promises)
+    (summary,) = report.of("checks")
+    return "unsafe" if summary.unsafe else "unknown" if summary.unknown else "proven"
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_right_ones_are_proven_and_no_wrong_one(name: str) -> None:
+    found = verdict(kernels()[name], **GRID)
+    assert found == "proven" if name.endswith("right") else found != "proven"
+
+
+@pytest.mark.parametrize("name", ["grid_right", "each_shifted_right", "grid_pairs_right"])
+def test_places_of_blocks_may_wrap_unless_said_otherwise(name: str) -> None:
+    assert verdict(kernels()[name], **BLOCK) == "unknown"
+
+
+@pytest.mark.parametrize("name", kernels())
+def test_the_machine_meets_the_race_of_each_wrong_one(name: str) -> None:
+    n, m = OTHERS.get(name, NUMBERS)
+    module = raise_ptx(kernels()[name], new_context(), "strides.ptx")
+    x = np.arange(16384, dtype=np.float32) % 7 - 3
+    blocks = 1 if name.startswith("block") else 2
+    given = [np.zeros(16384, np.float32), x, n, m]
+    result = machine.run(module, None, given, threads=256, grid=blocks)
+    assert bool(result.race_codes) == name.endswith("wrong")
