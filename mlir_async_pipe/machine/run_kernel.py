@@ -352,7 +352,8 @@ def pass_arguments(
             value = _pass_array(launch, f"argument {number}", array, shape)
             values.append(value)
             arrays.append((value, array.astype(_dtype_back(array, shape.element), copy=False)))
-        elif text.startswith("!llvm.ptr"):
+        elif text.startswith("!llvm.ptr") or (text == "i64" and np.ndim(long)):
+            # An i64 that PTX is given may be a pointer that nobody follows.
             array = contiguous(given.array if isinstance(given, TensorMap) else given)
             buffer = launch.memory.allocate(
                 array.size * array.dtype.itemsize,
@@ -372,8 +373,13 @@ def pass_arguments(
                 advice="take !llvm.ptr, and make it one by builtin.unrealized_conversion_cast",
             )
         else:
-            scalar = kind_of(kind, at)
-            values.append(scalar.settle(as_array(given).reshape((1, *scalar.shape))))
+            scalar, array = kind_of(kind, at), as_array(given)
+            if array.size != np.prod(scalar.shape):
+                raise UsageError(
+                    f"argument {number} has shape {array.shape}, expected {text}",
+                    code="bad-argument",
+                )
+            values.append(scalar.settle(array.reshape((1, *scalar.shape))))
             arrays.append(None)
     return tuple(values), arrays
 

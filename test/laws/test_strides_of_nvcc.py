@@ -18,6 +18,7 @@ import pytest
 from mlir_async_pipe import check, machine
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
+from mlir_async_pipe.session.diagnostics import UsageError
 
 TEXT = (Path(__file__).parents[1] / "helpers" / "cuda" / "strides.ptx").read_text()
 BLOCK = {"assume_noalias_arguments": True, "assume_block_size": "256"}
@@ -66,3 +67,20 @@ def test_the_machine_meets_the_race_of_each_wrong_one(name: str) -> None:
     given = [np.zeros(16384, np.float32), x, n, m]
     result = machine.run(module, None, given, threads=256, grid=blocks)
     assert bool(result.race_codes) == name.endswith("wrong")
+
+
+def test_a_kernel_may_be_given_memory_that_it_does_not_touch() -> None:
+    text = kernels()["each_right"].replace(
+        "ld.global.f32 \t%f1, [%rd5];", "mov.f32 %f1, 0f3F800000;"
+    )
+    module = raise_ptx(text, new_context(), "strides.ptx")
+    o, x = np.zeros(256, np.float32), np.zeros(4, np.float32)
+    assert (machine.run(module, None, [o, x, 256, 0], threads=256).arrays[0] == 1).all()
+
+
+def test_memory_is_no_number_of_32_bits() -> None:
+    module = raise_ptx(kernels()["each_right"], new_context(), "strides.ptx")
+    memory = np.zeros(256, np.float32)
+    with pytest.raises(UsageError, match=r"argument 2 has shape \(256,\), expected i32") as error:
+        machine.run(module, None, [memory, memory, memory, 0], threads=256)
+    assert error.value.code == "bad-argument"
