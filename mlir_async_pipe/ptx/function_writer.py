@@ -29,6 +29,7 @@ from mlir_async_pipe.ptx.syntax import (
     Register,
     Symbol,
     Vector,
+    instructions_of,
     no_ptx,
 )
 from mlir_async_pipe.session.diagnostics import Place
@@ -471,9 +472,8 @@ class FunctionWriter:
         if not isinstance(operand, Register) or operand.name == "_":
             return False
         if not self.named:
-            for item in self.kernel.body:
-                if isinstance(item, Instruction):
-                    self.named.update(register.name for register in registers_of(item.operands))
+            for item in instructions_of(self.kernel):
+                self.named.update(register.name for register in registers_of(item.operands))
         return self.named[operand.name] > 1
 
     def comes_in_block(self, i: Instruction, name: str) -> bool:

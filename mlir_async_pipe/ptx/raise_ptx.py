@@ -15,8 +15,7 @@ assembly, of which the checker says that it may do anything.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -49,6 +48,7 @@ from mlir_async_pipe.ptx.syntax import (
     Symbol,
     Variable,
     Vector,
+    instructions_of,
     no_ptx,
     read,
 )
@@ -114,51 +114,43 @@ def _kernel(kernel: PtxEntry, source: PtxFile) -> str:
     _declare(w, kernel)
     PtxBody(w).write()
     w.place = kernel.place
-    attributes = ["nvvm.kernel"]
-    for name, sizes in (
-        ("reqntid", kernel.block),
-        ("maxntid", kernel.most_threads),
-        ("cluster_dim", kernel.cluster),
-    ):
-        if sizes:
-            attributes.append(f"nvvm.{name} = {_sizes(sizes)}")
+    stated = {
+        "reqntid": kernel.block,
+        "maxntid": kernel.most_threads,
+        "cluster_dim": kernel.cluster,
+    }
+    sizes = {name: ", ".join(map(str, [*of, 1, 1][:3])) for name, of in stated.items() if of}
+    attributes = [f"nvvm.{name} = array<i32: {three}>" for name, three in sizes.items()]
     properties = f"linkage = #llvm.linkage<external>, arg_attrs = [{', '.join(marks)}]"
-    function = w.function(kernel.name, "void", properties, ", ".join(attributes))
+    function = w.function(kernel.name, "void", properties, ", ".join(("nvvm.kernel", *attributes)))
     return "\n".join((*map(_global, near), function))
-
-
-def _sizes(sizes: Sequence[int]) -> str:
-    whole = [*sizes, 1, 1][:3]
-    return f"array<i32: {', '.join(map(str, whole))}>"
 
 
 def declare_registers(w: FunctionWriter) -> None:
     """A variable for each register, and one for those that products add to together."""
+
+    def variable(kind: str) -> Value:
+        return w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {kind}")
+
     one = w.constant(1, "i32")
     for bank in _banks(w.kernel):
-        variable = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {bank.type}")
         w.banks |= dict.fromkeys(bank.names, bank)
-        w.storage |= dict.fromkeys(bank.names, variable)
+        w.storage |= dict.fromkeys(bank.names, variable(bank.type))
     for name, kind in w.kernel.registers.items():
         if kind not in TYPES:
             raise no_ptx(f"registers of type .{kind} are not read", w.kernel.place)
         if name not in w.storage:
-            of = storage_type(TYPES[kind])
-            w.storage[name] = w.make("llvm.alloca", (one,), "!llvm.ptr", f"elem_type = {of}")
+            w.storage[name] = variable(storage_type(TYPES[kind]))
 
 
 def _banks(kernel: PtxEntry) -> list[Bank]:
     """The lists of registers that products add to or multiply, but for those that share some registers with
     another list."""
-    products = [
-        item for item in kernel.body if isinstance(item, Instruction) and kind_of_sums(item)
-    ]
-    lists = [(item.operands[0], kind_of_sums(item)) for item in products]
-    lists += [
-        (item.operands[1], "i32") for item in products if isinstance(item.operands[1], Vector)
-    ]
+    products = [(one, kind) for one in instructions_of(kernel) if (kind := kind_of_sums(one))]
+    lists = [(item.operands[0], kind) for item, kind in products]
+    lists += [(i.operands[1], "i32") for i, _ in products if isinstance(i.operands[1], Vector)]
     found = dict.fromkeys(
-        Bank(tuple(one.name for one in registers_of([some])), kind) for some, kind in lists if kind
+        Bank(tuple(one.name for one in registers_of([some])), kind) for some, kind in lists
     )
     often = Counter(name for bank in found for name in bank.names)
     return [bank for bank in found if all(often[name] == 1 for name in bank.names)]
@@ -181,12 +173,10 @@ def _pointers(kernel: PtxEntry) -> dict[str, str]:
     """The parameters that hold addresses, with the space into which they lead: those that are declared or
     converted as such, and else the only one that an address is a sum of."""
     found = {one.name: one.pointer for one in kernel.parameters if one.pointer}
-    loaded: dict[str, set[str]] = {}
+    loaded: dict[str, set[str]] = defaultdict(set)
     moves: list[tuple[str, list[str]]] = []
     addresses: list[tuple[str, str]] = []
-    for item in kernel.body:
-        if not isinstance(item, Instruction):
-            continue
+    for item in instructions_of(kernel):
         head = item.parts[0]
         if head in ("ld", "st") and "param" in item.parts:
             handed = _handed_over(item, kernel)
@@ -201,28 +191,27 @@ def _pointers(kernel: PtxEntry) -> dict[str, str]:
             continue
         if head == "ld" and "param" in item.parts and isinstance(sources[0], Address):
             if isinstance(sources[0].base, Symbol):
-                loaded.setdefault(target.name, set()).add(sources[0].base.name)
+                loaded[target.name].add(sources[0].base.name)
         elif head in ("mov", "add", "mad", "cvta"):
             # Of a product and a sum it is the sum.
             summed = sources[-1:] if head == "mad" else sources
             moves.append((target.name, [one.name for one in summed if isinstance(one, Register)]))
-    for item in kernel.body:
-        if isinstance(item, Instruction) and item.parts[0] == "cvta" and "to" in item.parts:
+    for item in instructions_of(kernel):
+        if item.parts[0] == "cvta" and "to" in item.parts:
             for register in registers_of(item.operands[1:]):
-                for parameter in loaded.get(register.name, ()):
+                for parameter in loaded[register.name]:
                     found.setdefault(parameter, "global" if "global" in item.parts else "generic")
     changed = True
     while changed:
         changed = False
         for target_name, names in moves:
-            reached = set().union(*(loaded.get(name, set()) for name in names))
-            if not reached <= loaded.get(target_name, set()):
-                loaded.setdefault(target_name, set()).update(reached)
-                changed = True
+            reached = set().union(*(loaded[name] for name in names))
+            changed = changed or not reached <= loaded[target_name]
+            loaded[target_name] |= reached
     wide = {one.name for one in kernel.parameters if one.size == 8}
     given = dict(found)
     for name, space in addresses:
-        parameters = loaded.get(name, set()) & wide
+        parameters = loaded[name] & wide
         sure = parameters & given.keys()
         for parameter in sure or (parameters if len(parameters) == 1 else ()):
             if found.get(parameter) != "global":
@@ -247,33 +236,24 @@ def _handed_over(i: Instruction, kernel: PtxEntry) -> tuple[str, list[str]] | No
 def decided_predicates(kernel: PtxEntry) -> dict[str, bool]:
     """setp.ne.b32 p, 1, 0: predicates that are written once, and how."""
     written: dict[str, list[Instruction]] = {}
-    for item in kernel.body:
-        if isinstance(item, Instruction) and item.operands:
-            target = item.operands[0]
-            if isinstance(target, Register) and kernel.registers.get(target.name) == "pred":
-                written.setdefault(target.name, []).append(item)
+    for item in instructions_of(kernel):
+        target = item.operands[0] if item.operands else None
+        if isinstance(target, Register) and kernel.registers.get(target.name) == "pred":
+            written.setdefault(target.name, []).append(item)
     found = {}
     for name, (first, *others) in written.items():
         numbers = [one.text for one in first.operands[1:] if isinstance(one, Number)]
-        if (
-            not others
-            and first.guard is None
-            and first.parts[:2] == ("setp", "ne")
-            and len(numbers) == 2
-        ):
+        compares = first.guard is None and first.parts[:2] == ("setp", "ne")
+        if not others and compares and len(numbers) == 2:
             found[name] = int(numbers[0], 0) != int(numbers[1], 0)
     return found
 
 
 def _space_of_address(i: Instruction, address: Operand) -> str:
     """The space that the instruction names for this operand: "global", or any."""
-    if i.opcode.startswith(("cp.async.ca", "cp.async.cg")) or i.parts[:3] == (
-        "cp",
-        "async",
-        "bulk",
-    ):
-        return "global" if address is i.operands[1] or "global" in i.parts else "generic"
-    return "global" if "global" in i.parts else "generic"
+    copies = i.opcode.startswith(("cp.async.ca", "cp.async.cg")) or i.parts[:3] == ("cp", "async", "bulk")  # fmt: skip
+    reads = copies and address is i.operands[1]
+    return "global" if reads or "global" in i.parts else "generic"
 
 
 class PtxBody:
@@ -323,25 +303,22 @@ class PtxBody:
         self, items: list[Instruction | Label], at: int
     ) -> tuple[int, Instruction, Label] | None:
         """again: try_wait p; @!p bra again   or   again: try_wait p; @p bra done; bra again; done:"""
-        label, wait, *rest = [*items[at : at + 5], *[None] * 5][:5]
-        if not (isinstance(label, Label) and isinstance(wait, Instruction)):
-            return None
-        if not wait.opcode.startswith("mbarrier.try_wait.parity") or wait.guard:
-            return None
+        match items[at : at + 5]:
+            case [Label() as label, Instruction(guard=None) as wait, Instruction() as first, *rest]:
+                if not (wait.opcode.startswith("mbarrier.try_wait.parity") and _is_branch(first)):
+                    return None
+            case _:
+                return None
         asked = wait.operands[0]
-        first, second, third = rest
-        if not (isinstance(asked, Register) and isinstance(first, Instruction)):
-            return None
-        if not _is_branch(first):
+        if not isinstance(asked, Register):
             return None
         if first.guard == Register(asked.name, negated=True) and _target(first) == label.name:
             return 3, wait, label
-        if not (isinstance(second, Instruction) and isinstance(third, Label)):
-            return None
-        leaves = first.guard == Register(asked.name)
-        back = second.guard is None and _is_branch(second)
-        if leaves and back and _target(second) == label.name and _target(first) == third.name:
-            return 4, wait, label
+        match rest:
+            case [Instruction(guard=None) as second, Label() as done, *_]:
+                leaves = first.guard == Register(asked.name) and _target(first) == done.name
+                if leaves and _is_branch(second) and _target(second) == label.name:
+                    return 4, wait, label
         return None
 
     def label(self, label: Label) -> None:
@@ -409,13 +386,11 @@ class PtxBody:
         after = ""
         if i.guard is not None:
             condition, after = w.read(i.guard, "i1"), w.fresh_block()
-            if head == "bra":
-                w.branch_if(condition, self.block_of(_target(i)), after)
-                w.begin_block(after)
-                return
-            inside = w.fresh_block()
+            inside = self.block_of(_target(i)) if head == "bra" else w.fresh_block()
             w.branch_if(condition, inside, after)
-            w.begin_block(inside)
+            w.begin_block(after if head == "bra" else inside)
+            if head == "bra":
+                return
         if head == "bra":
             w.branch(self.block_of(_target(i)))
         elif head == "trap":
@@ -451,8 +426,8 @@ class PtxBody:
         self.open = False
 
 
-def _is_branch(item: Any) -> bool:
-    return isinstance(item, Instruction) and item.parts[0] == "bra"
+def _is_branch(item: Instruction) -> bool:
+    return item.parts[0] == "bra"
 
 
 def _target(i: Instruction) -> str:

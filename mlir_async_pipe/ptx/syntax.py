@@ -138,6 +138,10 @@ class PtxEntry:
     body: list[Instruction | Label] = field(default_factory=list)
 
 
+def instructions_of(kernel: PtxEntry) -> list[Instruction]:
+    return [item for item in kernel.body if isinstance(item, Instruction)]
+
+
 @dataclass
 class PtxFile:
     """A PTX file: its variables, its kernels, and the functions with a body, by name."""
