@@ -45,16 +45,7 @@ from mlir_async_pipe.vocabulary.products import UNDEFINED, is_assembled, is_regi
 from mlir_async_pipe.vocabulary.pure_ops import has_effects
 
 # The type of a register of each constraint (NVPTX, inline assembly constraints).
-_REGISTERS = {
-    "b": "pred",
-    "c": "b16",
-    "h": "b16",
-    "r": "b32",
-    "l": "b64",
-    "q": "b128",
-    "f": "f32",
-    "d": "f64",
-}
+_REGISTERS = {"b": "pred", "c": "b16", "h": "b16", "r": "b32", "l": "b64", "q": "b128", "f": "f32", "d": "f64"}  # fmt: skip
 # Operands whose constant, if they are one, the ops are written for: numbers in the text, and predicates.
 _WRITTEN_OUT = ("n", "i", "b")
 _KINDS = re.compile(r"!llvm\.ptr(?:<\d+>)?|i\d+|b?f\d+|vector<2xb?f16>|vector<1x(?:i32|f32)>")
@@ -91,13 +82,11 @@ def _take_registers(op: Operation) -> None:
 
 
 def _key(op: Operation) -> tuple[Any, ...]:
-    text = str(ir.StringAttr(op.attributes["asm_string"]).value)
-    constraints = str(ir.StringAttr(op.attributes["constraints"]).value)
-    _, inputs = _constraints(constraints)
-    numbers = tuple(
-        constant_value(value) if of in _WRITTEN_OUT else None
-        for of, value in zip(inputs, op.operands, strict=False)
+    text, constraints = (
+        str(ir.StringAttr(op.attributes[name]).value) for name in ("asm_string", "constraints")
     )
+    given = zip(_constraints(constraints)[1], op.operands, strict=False)
+    numbers = tuple(constant_value(value) if of in _WRITTEN_OUT else None for of, value in given)
     types = tuple(type_text(value.type) for value in (*op.operands, *op.results))
     return text, constraints, numbers, types
 
@@ -220,12 +209,8 @@ def _return(w: FunctionWriter, names: list[str], kinds: list[str], op: Operation
 
 def _constraints(text: str) -> tuple[list[str], list[str]]:
     """Outputs and inputs; what is clobbered is left out."""
-    each = [
-        one.strip() for one in text.split(",") if one.strip() and not one.strip().startswith("~")
-    ]
-    return [one for one in each if one.startswith("=")], [
-        one for one in each if not one.startswith("=")
-    ]
+    each = [one for one in map(str.strip, text.split(",")) if one and one[0] != "~"]
+    return [one for one in each if one[0] == "="], [one for one in each if one[0] != "="]
 
 
 def _register(constraint: str) -> str:

@@ -97,22 +97,15 @@ def _are_narrow(condition: Value, division: Operation, holds: bool) -> bool:
     made = defining_op(asked)
     if made is None or made.name != "llvm.icmp" or constant_value(made.operands[1]) != 0:
         return False
-    equal = PREDICATES[integer_attribute(made, "predicate") or 0]
     masked = defining_op(made.operands[0])
-    if (
-        masked is None
-        or masked.name != "llvm.and"
-        or constant_value(masked.operands[1]) != -(1 << 32)
-    ):
+    if masked is None or masked.name != "llvm.and":
         return False
     both = defining_op(masked.operands[0])
-    wanted = "eq" if holds == plain else "ne"
-    return (
-        both is not None
-        and both.name == "llvm.or"
-        and set(both.operands) == set(division.operands)
-        and equal == wanted
-    )
+    if both is None or both.name != "llvm.or" or constant_value(masked.operands[1]) != -(1 << 32):
+        return False
+    equal = PREDICATES[integer_attribute(made, "predicate") or 0]
+    same = set(both.operands) == set(division.operands)
+    return same and equal == ("eq" if holds == plain else "ne")
 
 
 def _always(branch: Operation, slow: Block) -> None:

@@ -40,16 +40,8 @@ TYPES = {
     "f16x2": "vector<2xf16>", "bf16x2": "vector<2xbf16>",
 }  # fmt: skip
 """The type of MLIR that holds a value of each type of PTX."""
-SPACES = {
-    "global": 1,
-    "shared": 3,
-    "shared::cta": 3,
-    "shared::cluster": 7,
-    "const": 4,
-    "local": 5,
-    "tensor": 6,
-    "generic": 0,
-}
+SPACES = {"global": 1, "shared": 3, "shared::cta": 3, "shared::cluster": 7, "const": 4, "local": 5,
+          "tensor": 6, "generic": 0}  # fmt: skip
 """The address space of a pointer into each state space, and tensor memory (LLVM, NVPTX address spaces)."""
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64,
          **dict.fromkeys(("vector<2xf16>", "vector<2xbf16>", "vector<1xi32>", "vector<1xf32>"), 32)}  # fmt: skip

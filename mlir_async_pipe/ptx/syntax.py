@@ -327,13 +327,9 @@ class _Reader:
         kernel = PtxEntry(name, self.parameters(), place)
         while not self.taken("{"):
             directive = self.take()
-            if directive == ".reqntid":
-                kernel.block = self.numbers()
-            elif directive == ".maxntid":
-                kernel.most_threads = self.numbers()
-            elif directive == ".reqnctapercluster":
-                kernel.cluster = self.numbers()
-            elif directive in (".minnctapersm", ".maxnreg", ".maxclusterrank", ".maxnctapersm"):
+            if directive in _SIZES:
+                setattr(kernel, _SIZES[directive], self.numbers())
+            elif directive in _LIMITS:
                 self.numbers()
             elif directive == ".pragma":
                 self.skip_to(";")
@@ -441,17 +437,15 @@ class _Reader:
         if directive != ".reg":
             kernel.variables.append(self.variable(directive[1:]))
             return
-        kind = self.take()[1:]
-        while True:
+        kind, more = self.take()[1:], True
+        while more:
             name = self.take()
+            names = [name]
             if self.taken("<"):
-                for number in range(self.number()):
-                    kernel.registers[self.own(f"{name}{number}")] = kind
+                names = [f"{name}{number}" for number in range(self.number())]
                 self.take(">")
-            else:
-                kernel.registers[self.own(name)] = kind
-            if not self.taken(","):
-                break
+            kernel.registers |= {self.own(one): kind for one in names}
+            more = self.taken(",")
         self.take(";")
 
     def label(self, kernel: PtxEntry) -> None:
@@ -526,5 +520,7 @@ class _Reader:
 
 
 _SPACES = (".global", ".shared", ".const", ".local")
+_SIZES = {".reqntid": "block", ".maxntid": "most_threads", ".reqnctapercluster": "cluster"}
+_LIMITS = (".minnctapersm", ".maxnreg", ".maxclusterrank", ".maxnctapersm")
 _SKIPPED = (".pragma", ".alias", ".callprototype", ".calltargets")
 _LINKAGE = (".visible", ".extern", ".weak", ".common", ".noreturn")
