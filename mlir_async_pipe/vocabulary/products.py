@@ -316,6 +316,8 @@ def product_form(op: Any) -> ProductForm | None:
     """The form of a product with descriptors, None if its attributes cannot be read."""
     if op.name == INLINE_ASSEMBLY:
         return _form_of(op)
+    if "shape" not in op.attributes:
+        return None
     shape = dict(re.findall(r"([mnk]) = (\d+)", str(op.attributes["shape"])))
     if shape.keys() != {"m", "n", "k"}:
         return None
