@@ -141,21 +141,18 @@ class Explorer:
         slots = CarriedNumbers(self.flow) if self.rung is Rung.SYMBOLS else None
         self.iterations = Iterations(self.flow, self.values, self.needed, sites.largest_wait, slots)
         self.partings = Partings(self.flow, self.values.threads.several)
-        self.plans: list[list[Plan]] = []
+        self.plans: list[list[Plan]] = [[] for _ in self.flow.blocks]
         self.barriers: list[set[int]] = [set() for _ in self.flow.blocks]
-        for block in self.flow.blocks:
-            plans: list[Plan] = []
+        for block, plans, barriers in zip(self.flow.blocks, self.plans, self.barriers, strict=True):
             for step in block.steps:
                 plan = self._plan(step)
-                if plan is not None:
-                    if is_barrier(step):
-                        self.barriers[block.number].add(len(plans))
-                    last = plans[-1] if plans else None
-                    if isinstance(plan, SIDE_BY_SIDE) and type(plan) is type(last):
-                        last.ops += plan.ops
-                    else:
-                        plans.append(plan)
-            self.plans.append(plans)
+                last = plans[-1] if plans else None
+                if plan is not None and is_barrier(step):
+                    barriers.add(len(plans))
+                if isinstance(plan, SIDE_BY_SIDE) and type(plan) is type(last):
+                    last.ops += plan.ops
+                elif plan is not None:
+                    plans.append(plan)
         subjects = (form for one in self.precision.conditions for form in _subject(one))
         self.kept = self.precision.conditions.union(map(forms.sum_atom, subjects))
         self.ends = {n for loop in self.flow.loops for n in loop.bounds or loop.ends}

@@ -22,7 +22,7 @@ import numpy as np
 
 from mlir_async_pipe.bindings.raw_ops import Value, constant_value
 from mlir_async_pipe.checker.sites import NOT_STRONG, Site, Sites
-from mlir_async_pipe.checker.step_graph import Branch, ControlEdge, Flow, Lost, Run, Stop
+from mlir_async_pipe.checker.step_graph import Branch, Flow, Lost, Run, Stop
 from mlir_async_pipe.checker.thread_divergence import Divergence
 from mlir_async_pipe.facts.flow.algorithms import natural_loops, reached
 from mlir_async_pipe.facts.values.memory_roots import GIVEN
@@ -49,14 +49,10 @@ class Points:
     def __post_init__(self) -> None:
         self._before = self.flow.before()
         for block in self.flow.blocks:
-            self.steps.append(
-                [
-                    step
-                    for step in block.steps
-                    if isinstance(step, Lost) or (isinstance(step, Run) and not step.makes_values)
-                ]
-            )
-            for number, step in enumerate(self.steps[-1]):
+            steps = [step for step in block.steps if isinstance(step, Lost | Run)]
+            own = [step for step in steps if isinstance(step, Lost) or not step.makes_values]
+            self.steps.append(own)
+            for number, step in enumerate(own):
                 self.of[step.op, step.frame] = (block.number, number)
 
     def step(self, point: Point) -> Run | Lost | None:
@@ -361,16 +357,10 @@ class AwaitedFlags:
     def _exit_of(self, loop: frozenset[int]) -> tuple[Any, bool] | None:
         """The condition of the only exit of a loop, and the truth value with which it is taken."""
         blocks = [self.flow.blocks[number] for number in loop]
-        edges: list[tuple[int, ControlEdge]] = [
-            (block.number, edge)
-            for block in blocks
-            for edge in self.flow.edges(block)
-            if edge.target not in loop
-        ]
-        if len(edges) != 1 or any(isinstance(block.exit, Stop) for block in blocks):
+        out = [(b.exit, e) for b in blocks for e in self.flow.edges(b) if e.target not in loop]
+        if len(out) != 1 or any(isinstance(block.exit, Stop) for block in blocks):
             return None
-        number, edge = edges[0]
-        last = self.flow.blocks[number].exit
+        ((last, edge),) = out
         if not isinstance(last, Branch):
             return None
         return self.flow.values[last.condition], edge == last.then

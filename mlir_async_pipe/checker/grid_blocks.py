@@ -303,7 +303,8 @@ def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> Knowns:
     for step in flow.blocks[0].steps:
         if not isinstance(step, Run) or not is_operator(step.name, "mul"):
             continue
-        product, factor = typed(step.op), _constant(step.op)
+        product, constants = typed(step.op), map(constant_value, step.op.operands)
+        factor = next((number for number in constants if number is not None), None)
         if not product.nsw or product.bits < 32 or factor is None or factor < 1:
             continue
         quotient = ((1 << (product.bits - 1)) - 1) // factor
@@ -313,11 +314,6 @@ def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> Knowns:
             if known.high is None or most < known.high:
                 facts[atom] = AtomRange(0, most)
     return facts
-
-
-def _constant(op: Operation) -> int | None:
-    constants = [constant_value(operand) for operand in op.operands]
-    return next((constant for constant in constants if constant is not None), None)
 
 
 def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:

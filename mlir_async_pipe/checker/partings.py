@@ -234,10 +234,7 @@ def _outside(event: Event, parting: Parting) -> Event:
 
 def _is_plain(facts: Facts, before: Facts) -> bool:
     """Whether nothing but conditions on threads was decided since a parting."""
-    for atom, known in facts.items():
-        if atom in before:
-            if known != before[atom] and not is_thread_condition(atom):
-                return False
-        elif not is_thread_condition(atom) and known.low != 0:
-            return False
-    return True
+    return all(
+        is_thread_condition(atom) or (known == before[atom] if atom in before else known.low == 0)
+        for atom, known in facts.items()
+    )

@@ -294,7 +294,8 @@ class Grid:
             return Overlap("cannot tell", "enumeration-limit")
         chunk = max(1, LARGEST_ENUMERATION // max(1, len(b_boxes)))
         for first in range(0, len(a_boxes), chunk):
-            part = a_boxes[first : first + chunk]
+            rows = slice(first, first + chunk)
+            part = a_boxes[rows]
             meets = np.ones((len(part), len(b_boxes)), dtype=bool)
             for d in range(len(lengths)):
                 x, y = part[:, d + 1][:, None], b_boxes[:, d + 1][None, :]
@@ -303,13 +304,9 @@ class Grid:
                 meets &= part[:, 0][:, None] == b_boxes[:, 0][None, :]
                 sure = meets & (part[:, 0][:, None] < least_size)
             else:
-                low_a, high_a = (
-                    a_least[first : first + chunk, None],
-                    a_most[first : first + chunk, None],
-                )
-                low_b, high_b = b_least[None, :], b_most[None, :]
-                meets &= may_differ(low_a, high_a, low_b, high_b)
-                sure = meets & sure_to_differ(low_a, high_a, low_b, high_b, least_size)
+                who = a_least[rows, None], a_most[rows, None], b_least[None, :], b_most[None, :]
+                meets &= may_differ(*who)
+                sure = meets & sure_to_differ(*who, least_size)
             if sure.any():
                 return YES
             unsure = unsure or bool(meets.any())

@@ -124,24 +124,10 @@ def _regions_of_op(
         order = both("thread")
     conditional = op != top and _is_conditional(op, top)
     for access in own:
-        root = root_of(access.memory)
-        base, subscripts, extent = _coordinates(access, arithmetic, lanes)
-        found.append(
-            CoveredRegion(
-                access,
-                op,
-                top,
-                len(found),
-                root,
-                base,
-                subscripts,
-                extent,
-                access.writes,
-                conditional or not access.certain,
-                lanes,
-                order=order,
-            )
-        )
+        where = _coordinates(access, arithmetic, lanes)
+        maybe = conditional or not access.certain
+        ends = (len(found), root_of(access.memory), *where, access.writes, maybe, lanes)
+        found.append(CoveredRegion(access, op, top, *ends, order=order))
     if own or not (is_opaque(op) or (order.orders and not is_barrier(op))):
         return
     called = touched_by_call(op)
