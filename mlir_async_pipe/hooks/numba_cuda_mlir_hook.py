@@ -222,12 +222,9 @@ def _hand_back(compiled: Any, ptx: str, dialect: str, cubin: bytes) -> None:
     tools = importlib.import_module(f"{_STACK}.tools")
     metadata = compiled.metadata
     lowering.get_mlir_module_str(metadata)
-    metadata["mlir_module_optimized"] = dialect
-    metadata["ptx"] = ptx
-    metadata["cubin"] = cubin
-    metadata["func_name"] = tools.generate_mangled_name(
-        compiled.fndesc.qualname, compiled.fndesc.argtypes
-    )
+    described = compiled.fndesc
+    name = tools.generate_mangled_name(described.qualname, described.argtypes)
+    metadata.update(mlir_module_optimized=dialect, ptx=ptx, cubin=cubin, func_name=name)
     # Attributes of numba's own library object, which its compile step sets by these names.
     compiled.library._ptx = ptx
     compiled.library._mlir_str = dialect

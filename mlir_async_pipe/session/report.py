@@ -74,11 +74,8 @@ class Session:
 
     def report(self) -> Report:
         """What has been gathered so far, frozen."""
-        return Report(
-            tuple(self.diagnostics.items),
-            {kind: tuple(entries) for kind, entries in self.records.items()},
-            dict(self.seconds),
-        )
+        records = {kind: tuple(entries) for kind, entries in self.records.items()}
+        return Report(tuple(self.diagnostics.items), records, dict(self.seconds))
 
 
 @dataclass(frozen=True)

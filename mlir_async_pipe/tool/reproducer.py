@@ -57,11 +57,8 @@ def required(source: Source) -> Reproducer:
         why = "the input holds no pipeline to reproduce"
         advice = "--mlir-pass-pipeline-crash-reproducer=FILE writes such a file"
         raise InputError(why, code="no-reproducer", at=Place(source.name, 1, 1), advice=advice)
-    return Reproducer(
-        pipeline,
-        _field(block, "disable_threading") is True,
-        _field(block, "verify_each") is not False,
-    )
+    one_thread = _field(block, "disable_threading") is True
+    return Reproducer(pipeline, one_thread, _field(block, "verify_each") is not False)
 
 
 def without(source: Source) -> Source:

@@ -33,13 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("async-pipe-tune", description="Try versions of one kernel.")
     parser.add_argument("kernel", type=Path, help="annotated .mlir, or .py that defines build()")
     parser.add_argument("--target", required=True, help="nvvm:CHIP or rocdl:CHIP")
-    parser.add_argument(
-        "--space",
-        nargs="+",
-        required=True,
-        metavar="NAME=V,V…",
-        help="parameters of build() and options of pipeline, with their values",
-    )
+    space = "parameters of build() and options of pipeline, with their values"
+    parser.add_argument("--space", nargs="+", required=True, metavar="NAME=V,V…", help=space)
     parser.add_argument("--jobs", type=int, help="processes (default: one a processor)")
     parser.add_argument("--keep", type=int, help="only so many of the best are given to cost()")
     parser.add_argument("--store", type=Path, help="SQLite file that keeps what was found")
