@@ -44,8 +44,7 @@ def resident_blocks(
     workgroup memory that one multiprocessor (or compute unit) holds.
 
     None where the chip's limits are not known here, or `registers` is None; 0 if one block does
-    not fit.
-    """
+    not fit."""
     if not chip.resident_threads or registers is None:
         return None
     return min(block_limits(chip, threads, registers, workgroup_bytes).values())
@@ -57,8 +56,7 @@ def block_limits(
     """The blocks that each limit of a chip allows, of those whose limits are known (`resident_threads`).
 
     A quarter of a multiprocessor gives registers to whole warps: 168 a thread are 3 warps a quarter, 12 in all,
-    though 65536 / (32 * 168) is 12.2; with 200 these are 8, not 10.
-    """
+    though 65536 / (32 * 168) is 12.2; with 200 these are 8, not 10."""
     unit = _multiprocessor(chip)
     waves = -(-threads // chip.lanes)
     of_wave = rounded(registers * chip.lanes, unit.register_unit)

@@ -29,8 +29,7 @@ class CopyForm:
     size, whichever is less (CDNA3 ISA, "Memory Alignment": two address bits are ignored from a
     dword on). `waits` are the forms in which its completion can be awaited: "marks"
     (rocdl.wait.asyncmark, in groups) or "counter" (rocdl.s.wait.asynccnt, in ops). Up to
-    `largest_constant` bytes in the instruction are added to both addresses.
-    """
+    `largest_constant` bytes in the instruction are added to both addresses."""
 
     op: str
     wave_base: bool
@@ -71,8 +70,7 @@ class Chip:
     `banks` of 4 bytes give workgroup memory at once, and global memory comes in sectors of `sector_bytes`; 0
     where that is not known here. Lanes are served in their order, as many as the banks have bytes for, but
     for reads of 16 bytes the runs of four lanes that begin at those of each item of `reads_of_16`, of 32
-    lanes, where it is not empty.
-    """
+    lanes, where it is not empty."""
 
     name: str
     lowering: Literal["nvvm", "rocdl"]
@@ -96,8 +94,7 @@ class Chip:
     reads_of_16: tuple[tuple[int, ...], ...] = ()
 
     def registers_of_thread(self, threads: int | None) -> int:
-        """Registers of 32 bits that a thread may have in a block of that many threads (None: not
-        known)."""
+        """Registers of 32 bits that a thread may have in a block of that many threads (None: not known)."""
         if threads is None:
             return self.thread_registers
         # A block is given whole waves.

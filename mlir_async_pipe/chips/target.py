@@ -29,10 +29,8 @@ class Target:
 
     @staticmethod
     def parse(text: str | Target) -> Target:
-        """Read "LOWERING:CHIP": "nvvm" or "rocdl", and a chip of that vendor in `CHIPS`.
-
-        Raises UsageError (unknown-target) for anything else; its advice is the target meant, else all.
-        """
+        """Read "LOWERING:CHIP": "nvvm" or "rocdl", and a chip of that vendor in `CHIPS`. Raises UsageError
+        (unknown-target) for anything else; its advice is the target meant, else all."""
         if isinstance(text, Target):
             return text
         text = str(text)
@@ -40,11 +38,8 @@ class Target:
         chip = CHIPS.get(name)
         if chip is None or chip.lowering != lowering:
             known = [f"{chip.lowering}:{chip.name}" for chip in CHIPS.values()]
-            raise UsageError(
-                f"unknown target '{text}'",
-                code="unknown-target",
-                advice=did_you_mean(text, known, "known targets", _SURE),
-            )
+            advice = did_you_mean(text, known, "known targets", _SURE)
+            raise UsageError(f"unknown target '{text}'", code="unknown-target", advice=advice)
         return Target(chip.lowering, chip)
 
     @staticmethod
@@ -52,11 +47,8 @@ class Target:
         """The target of a chip given by name alone; raises UsageError (unknown-target)."""
         chip = CHIPS.get(name)
         if chip is None:
-            raise UsageError(
-                f"unknown chip '{name}'",
-                code="unknown-target",
-                advice=did_you_mean(name, CHIPS, "known chips", _SURE),
-            )
+            advice = did_you_mean(name, CHIPS, "known chips", _SURE)
+            raise UsageError(f"unknown chip '{name}'", code="unknown-target", advice=advice)
         return Target(chip.lowering, chip)
 
     def __str__(self) -> str:
@@ -94,23 +86,15 @@ def with_target(options: Any, session: Going) -> Going:
 
 
 def chip_for(options: Any, session: Targeted, lowering: Literal["nvvm", "rocdl"]) -> Chip:
-    """The chip of the pass `async-pipe-to-nvvm` or `async-pipe-to-rocdl`.
-
-    Raises UsageError (chip-missing, unknown-target, wrong-vendor).
-    """
+    """The chip of the pass `async-pipe-to-nvvm` or `async-pipe-to-rocdl`. Raises UsageError (chip-missing,
+    unknown-target, wrong-vendor)."""
     target = target_for(options, session)
     vendor = {"nvvm": "NVIDIA", "rocdl": "AMD"}[lowering]
     known = ", ".join(chip.name for chip in CHIPS.values() if chip.lowering == lowering)
     if target is None:
-        raise UsageError(
-            f"pass 'async-pipe-to-{lowering}' needs a chip",
-            code="chip-missing",
-            advice=f"give chip=NAME, one of {known}",
-        )
+        why = f"pass 'async-pipe-to-{lowering}' needs a chip"
+        raise UsageError(why, code="chip-missing", advice=f"give chip=NAME, one of {known}")
     if target.lowering != lowering:
-        raise UsageError(
-            f"'{target.chip.name}' is no {vendor} chip",
-            code="wrong-vendor",
-            advice=f"{vendor} chips: {known}",
-        )
+        why = f"'{target.chip.name}' is no {vendor} chip"
+        raise UsageError(why, code="wrong-vendor", advice=f"{vendor} chips: {known}")
     return target.chip
