@@ -244,9 +244,7 @@ class Solution:
             return [(item.frames[0], self._up_to(item, loop, here, trips and trips - 1))]
         if item.row.flow == "while":
             return self._enter_while(item, here, assumption)
-        frames = item.frames
-        if item.row.flow == "branch":
-            frames = self.summaries.conditions.frames(item, assumption)
+        frames = self.summaries.conditions.frames(item, assumption)
         return [
             (frame, {**shifted(here, self.summaries.into(item, frame)), FRESH: 0})
             for frame in frames

@@ -297,9 +297,7 @@ class Summaries:
             return self._through_for(item, block)
         if item.row.flow == "while":
             return self._through_while(item, block)
-        frames = (
-            self.conditions.frames(item, assumption) if item.row.flow == "branch" else item.frames
-        )
+        frames = self.conditions.frames(item, assumption)
         passages = [(self.into(item, frame), self.passage(frame, assumption)) for frame in frames]
         return Passage(
             min(passage.cost for _, passage in passages),

@@ -108,8 +108,8 @@ class Conditions:
         return literal
 
     def frames(self, item: Item, assumption: Assumption) -> Sequence[Frame]:
-        """The frames of a branch that may run under an assumption."""
-        region = self.region(item)
+        """The frames of an op that may run under an assumption: one side of a branch, or all."""
+        region = self.region(item) if item.row.flow == "branch" else None
         if isinstance(region, Literal):
             value = region.under(assumption)
             region = None if value is None else int(not value)

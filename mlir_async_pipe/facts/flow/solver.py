@@ -16,7 +16,7 @@ by numbered slots into an op with regions, from the ends of its regions and out 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import reduce
 from heapq import heappop, heappush
 from operator import attrgetter
@@ -176,7 +176,7 @@ class Solver(Generic[T]):
         domain = self.domain
         if item.kind != "nested":
             return domain.over(item)
-        frames = self._frames(item)
+        frames = self.conditions.frames(item, {})
         through = [self._through.get(frame, domain.unit) for frame in frames]
         if domain.is_apart(item):
             return domain.past(item, through)
@@ -190,10 +190,6 @@ class Solver(Generic[T]):
             inside = reduce(domain.join, through)
         start = self._forward(domain.unit, _operands, item)
         return self._take(domain.then(start, inside), _results, item)
-
-    def _frames(self, item: Item) -> Sequence[Frame]:
-        """The frames of an op that may run."""
-        return self.conditions.frames(item, {}) if item.row.flow == "branch" else item.frames
 
     def _starts(self, frame: Frame, start: T) -> dict[Node, T]:
         """What comes to each block of a frame that can be reached, by a work list: each of its
@@ -247,7 +243,7 @@ class Solver(Generic[T]):
     def _enter(self, item: Item, value: T) -> None:
         """Note what comes to the frames of an op that paths of worth `value` lead to."""
         domain, flow = self.domain, item.row.flow
-        frames = [frame for frame in self._frames(item) if frame.nodes]
+        frames = [frame for frame in self.conditions.frames(item, {}) if frame.nodes]
         if domain.is_apart(item):
             start = domain.join(value, domain.outside)
             for frame in frames:
