@@ -19,6 +19,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, SYMBOL_TABLES, operations
+from mlir_async_pipe.checker.promises import CheckOptions
 from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import NOTHING_PROVEN, Proven, drop
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK, DROP_BARRIERS, run_check
 from mlir_async_pipe.session import passes
@@ -320,12 +321,13 @@ def _run_step(
     if isinstance(step, MlirStep):
         _run_mlir(root, step, verify_each, statistics)
         return NOTHING_PROVEN
-    found = NOTHING_PROVEN
+    found: Proven = {}
     for op in selected(root, step.anchors):
         if step.name == CHECK:
-            run_check(op, step.options, session, proven.of(step.options))
+            run_check(op, step.options, session, proven.get(step.options, {}))
         elif step.name == DROP_BARRIERS:
-            found = found.joined(step.options, drop(op, step.options, session))
+            asked = CheckOptions(step.options.chip, step.options.assume_noalias_arguments)
+            found.setdefault(asked, {}).update(drop(op, step.options, session))
         else:
             step.found.run(op, step.options, session)
     if verify_each:

@@ -20,7 +20,7 @@ functions; and with mbarriers, which are judged separately.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,26 +85,9 @@ class DroppedBarrier:
     op: str
 
 
-@dataclass(frozen=True)
-class Proven:
-    """What the checker said of `kernels` as they are now, asked with these options."""
-
-    options: DropBarrierOptions
-    kernels: Mapping[Operation, KernelVerdict]
-
-    def joined(
-        self, options: DropBarrierOptions, more: Mapping[Operation, KernelVerdict]
-    ) -> Proven:
-        """The same and what it says of more kernels, asked with other options than nothing was."""
-        return Proven(options, {**self.kernels, **more})
-
-    def of(self, options: CheckOptions) -> Mapping[Operation, KernelVerdict]:
-        """The outcomes, if a check with these options would ask the same."""
-        ours = CheckOptions(self.options.chip, self.options.assume_noalias_arguments)
-        return self.kernels if options == ours else {}
-
-
-NOTHING_PROVEN = Proven(DropBarrierOptions(), {})
+# What the checker said of kernels as they are now, by what it was asked with.
+Proven = dict[CheckOptions, dict[Operation, KernelVerdict]]
+NOTHING_PROVEN: Proven = {}
 
 
 @register("async-pipe-drop-barriers", "drop barriers that no two threads need", DropBarrierOptions)
