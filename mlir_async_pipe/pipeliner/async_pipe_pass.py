@@ -28,7 +28,7 @@ from mlir_async_pipe.facts.loops.annotations import (
     check_names,
     is_requested,
 )
-from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import drop
+from mlir_async_pipe.pipeliner.ask_checker.needed_barriers import drop
 from mlir_async_pipe.pipeliner.expand.expand_pass import ExpandOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.session import passes

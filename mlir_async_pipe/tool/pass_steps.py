@@ -20,7 +20,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir, passmanager
 from mlir_async_pipe.bindings.raw_ops import FUNCTION_OPS, SYMBOL_TABLES, operations
 from mlir_async_pipe.checker.promises import CheckOptions
-from mlir_async_pipe.pipeliner.ask_checker.drop_barriers import NOTHING_PROVEN, Proven, drop
+from mlir_async_pipe.pipeliner.ask_checker.needed_barriers import NOTHING_PROVEN, Proven, drop
 from mlir_async_pipe.pipeliner.async_pipe_pass import CHECK, DROP_BARRIERS, run_check
 from mlir_async_pipe.session import passes
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, Place, UsageError

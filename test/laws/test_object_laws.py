@@ -4,7 +4,7 @@ A program produces some rows, then runs a loop whose body produces and consumes 
 order that the depth allows, perhaps in every second iteration only, and consumes what is left. The
 result depends on the order of the rows: total = total / 2 + row.
 
-Covers: builder, waits/ssa/cursors.py, pipeliner/ask_checker/insert_barriers.py
+Covers: builder, waits/ssa/cursors.py, pipeliner/ask_checker/needed_barriers.py
 """
 
 from __future__ import annotations

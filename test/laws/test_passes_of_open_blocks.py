@@ -3,7 +3,7 @@
 Law: what had no race in any shape has none after the pass; after async-pipe-barriers no shape
 lacks a barrier, whatever the kernel lacked before.
 
-Covers: pipeliner/ask_checker/insert_barriers.py, pipeliner/ask_checker/drop_barriers.py, pipeliner/ask_checker/attach_tokens.py, waits/simplify.py
+Covers: pipeliner/ask_checker/needed_barriers.py, pipeliner/ask_checker/attach_tokens.py, waits/simplify.py
 """
 
 from __future__ import annotations

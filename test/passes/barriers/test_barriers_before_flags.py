@@ -1,7 +1,7 @@
 """A barrier makes what all threads did precede what one thread tells others after it: it stays where
 something may tell them, whatever kind of op it is, and goes where nothing does.
 
-Covers: pipeliner/ask_checker/drop_barriers.py, checker/selection.py
+Covers: pipeliner/ask_checker/needed_barriers.py, checker/selection.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Barriers that no two threads need go, and of what is left none can go.
 
-Covers: pipeliner/ask_checker/drop_barriers.py, checker/effects.py
+Covers: pipeliner/ask_checker/needed_barriers.py, checker/effects.py
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 A drain may go and a barrier is not needed under the same condition.
 
-Covers: pipeliner/ask_checker/insert_barriers.py, pipeliner/ask_checker/drop_barriers.py, pipeliner/ask_checker/attach_tokens.py, checker/arithmetic.py
+Covers: pipeliner/ask_checker/needed_barriers.py, pipeliner/ask_checker/attach_tokens.py, checker/arithmetic.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Waits after a loop go where a later wait retires what the loop left in flight.
 
-Covers: pipeliner/ask_checker/drop_barriers.py
+Covers: pipeliner/ask_checker/needed_barriers.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A wait for a token that every way to it has waited for goes, if nobody needs what else it waits for.
 
-Covers: pipeliner/ask_checker/drop_barriers.py
+Covers: pipeliner/ask_checker/needed_barriers.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 or after one goes; without it, it does.
 
 Covers: pipeliner/dependence/memory_dependences.py, pipeliner/schedule/by_count.py, pipeliner/plan/legality.py,
-pipeliner/plan/barrier_pairs.py, pipeliner/ask_checker/drop_barriers.py
+pipeliner/plan/barrier_pairs.py, pipeliner/ask_checker/needed_barriers.py
 """
 
 from __future__ import annotations

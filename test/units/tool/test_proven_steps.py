@@ -1,6 +1,6 @@
 """What dropping barriers was told of a kernel holds for a check right after it, and for no other.
 
-Covers: tool/pass_steps.py, pipeliner/ask_checker/drop_barriers.py
+Covers: tool/pass_steps.py, pipeliner/ask_checker/needed_barriers.py
 """
 
 from __future__ import annotations
