@@ -54,8 +54,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
 )
 from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.tensor_boxes import BOX, box_of
-from mlir_async_pipe.waits.ssa.carried_sums import carry_sums, sink_moves
-from mlir_async_pipe.waits.ssa.struct_fields import split_fields
+from mlir_async_pipe.waits.ssa.carried_structs import carry_sums, sink_moves, split_fields
 
 
 def as_read(root: Operation, options: CheckOptions = NO_PROMISES) -> Operation:

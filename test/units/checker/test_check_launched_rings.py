@@ -2,7 +2,7 @@
 of a launch by casts of memrefs, phases as bits of a variable, and sums that a loop carries in pairs.
 
 Covers: checker/as_read.py, facts/values/same_values.py, facts/values/same_values.py,
-facts/values/same_values.py, facts/values/memory_roots.py, waits/ssa/carried_sums.py, checker/phases/phase_paths.py,
+facts/values/same_values.py, facts/values/memory_roots.py, waits/ssa/carried_structs.py, checker/phases/phase_paths.py,
 vocabulary/launch_ids.py, vocabulary/tensor_boxes.py
 """
 

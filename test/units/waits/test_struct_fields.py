@@ -1,6 +1,6 @@
 """Fields of structs that blocks are handed: the same values, handed on by themselves.
 
-Covers: waits/ssa/struct_fields.py
+Covers: waits/ssa/carried_structs.py
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from helpers.machine_programs import parse
 from mlir_async_pipe import machine
 from mlir_async_pipe.bindings.raw_ops import walk
-from mlir_async_pipe.waits.ssa.struct_fields import split_fields, taken_fields
+from mlir_async_pipe.waits.ssa.carried_structs import split_fields, taken_fields
 
 PAIR = "!llvm.struct<(i32, struct<(i32, f32)>)>"
 # Counts down from %n; what it adds up stands in a struct that one block hands on unread, and that
