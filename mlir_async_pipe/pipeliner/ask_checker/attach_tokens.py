@@ -394,13 +394,9 @@ def relax(
             name = "" if queue is None else queue.name
             found.append(RelaxedWait(Place.of(wait), name, before, after, *because))
             session.record("relaxed", found[-1])
-            session.diagnostics.remark(
-                f"the wait leaves {after} in flight instead of {before}: every access after it is "
-                "covered all the same",
-                code="relaxed-wait",
-                at=wait,
-                notes=((f"with one more {because[0]}", because[1]),) if because[0] else (),
-            )
+            said = f"the wait leaves {after} in flight instead of {before}: every access after it is covered all the same"
+            notes = ((f"with one more {because[0]}", because[1]),) if because[0] else ()
+            session.diagnostics.remark(said, code="relaxed-wait", at=wait, notes=notes)
     return found
 
 

@@ -102,13 +102,10 @@ def check_latencies(body: Body) -> None:
             raise InputError(why, code="negative-latency", at=op)
         if op not in statements:
             kind = "synchronisation" if is_synchronisation(op) else "a pure op"
-            raise InputError(
-                f"'{names.LATENCY}' stands on '{op.name}', which is no statement but {kind}",
-                code="latency-without-statement",
-                at=op,
-                advice=f"'{names.CYCLES}' says what an op costs; an '{names.GROUPING_OP}' around "
-                "pure ops makes them a statement",
-            )
+            why = f"'{names.LATENCY}' stands on '{op.name}', which is no statement but {kind}"
+            around = f"an '{names.GROUPING_OP}' around pure ops makes them a statement"
+            advice = f"'{names.CYCLES}' says what an op costs; {around}"
+            raise InputError(why, code="latency-without-statement", at=op, advice=advice)
 
 
 class ByLatency(Scheduling):
@@ -399,12 +396,11 @@ def schedule_by_units(
     chip = options.limits.chip
     carried = registers_of((value.type for value in body.loop.results), ())
     if chip is not None and carried > (have := register_budget(body.loop, chip)):
-        raise PipelineError(
-            f"cannot pipeline: its iter_args take {carried} registers of a thread, which has {have}",
-            code="register-limit",
-            at=body.loop,
-            advice="take smaller tiles, more or fewer threads a block, or a larger 'nvvm.maxnreg'",
+        why = (
+            f"cannot pipeline: its iter_args take {carried} registers of a thread, which has {have}"
         )
+        advice = "take smaller tiles, more or fewer threads a block, or a larger 'nvvm.maxnreg'"
+        raise PipelineError(why, code="register-limit", at=body.loop, advice=advice)
     body = read_body(body.loop, computing(body, options.model))
     return ByUnits(body, options, session, around).run()
 
@@ -623,12 +619,10 @@ class ByUnits(Scheduling):
         alone = taken(problem, range(count), count, REGISTERS)
         needed = alone // self.register_bytes + beside
         if needed - RESERVE > have:
-            self.session.diagnostics.remark(
-                f"an iteration by itself takes {needed - RESERVE} registers of a thread, which has {have}: the "
-                "rest may be spilled, and no schedule takes more",
-                code="registers-over-budget",
-                at=self.body.loop,
-            )
+            much = f"{needed - RESERVE} registers of a thread, which has {have}"
+            said = f"an iteration by itself takes {much}: the rest may be spilled, and no schedule takes more"
+            loop = self.body.loop
+            self.session.diagnostics.remark(said, code="registers-over-budget", at=loop)
         most = max((have - beside) * self.register_bytes, alone)
         what = "registers of a thread"
         return [*super().capacities, Capacity(REGISTERS, most, what, self.register_bytes, beside)]

@@ -597,23 +597,21 @@ def _tell(
     least = min(each.schedule.least for each in candidates)
     proven = best.is_of_a_unit or schedule.interval <= least
     place = Place.of(plan.loop)
-    session.record(
-        "schedules",
-        ScheduleRecord(
-            place,
-            schedule.interval,
-            schedule.interval if best.is_of_a_unit else least,
-            str(schedule.bound or "the orders of its units"),
-            (f"{place}",),
-            plan.ahead + plan.late + 1,
-            sum(buffer.versions for buffer in plan.memory),
-            best.bytes,
-            int(plan.roles is None and not plan.after_barrier),
-            proven,
-            best.roles,
-            tuple(partitions),
-        ),
+    record = ScheduleRecord(
+        place,
+        schedule.interval,
+        schedule.interval if best.is_of_a_unit else least,
+        str(schedule.bound or "the orders of its units"),
+        (f"{place}",),
+        plan.ahead + plan.late + 1,
+        sum(buffer.versions for buffer in plan.memory),
+        best.bytes,
+        int(plan.roles is None and not plan.after_barrier),
+        proven,
+        best.roles,
+        tuple(partitions),
     )
+    session.record("schedules", record)
     if session.explain:
         session.diagnostics.remark(
             f"{schedule.interval} cycles between iterations; "

@@ -191,21 +191,19 @@ class Scheduling(ABC):
         said = self.explained(found, held_down_by)
         loop, best = self.body.loop, found.kernel
         stages = best.schedule.stage_count
-        self.session.record(
-            "schedules",
-            ScheduleRecord(
-                Place.of(loop),
-                round(best.interval, 3),
-                round(said.lower_bound, 3),
-                said.bound_by,
-                tuple(f"{Place.of(op)}" for _, op in said.bound_at),
-                stages,
-                best.versions,
-                best.shared_bytes,
-                best.barriers,
-                found.proven,
-            ),
+        record = ScheduleRecord(
+            Place.of(loop),
+            round(best.interval, 3),
+            round(said.lower_bound, 3),
+            said.bound_by,
+            tuple(f"{Place.of(op)}" for _, op in said.bound_at),
+            stages,
+            best.versions,
+            best.shared_bytes,
+            best.barriers,
+            found.proven,
         )
+        self.session.record("schedules", record)
         if self.session.explain:
             self.session.diagnostics.remark(said.message, code=self.code, at=loop, notes=said.notes)
         if stages == 1 and not names.is_inside_pipeline(loop):
@@ -247,12 +245,9 @@ class Scheduling(ABC):
             f"{each.number(free.taken(each.memory))} {each.what}, the limit is {each.number(each.most)}"
             for each in over
         )
-        self.session.diagnostics.remark(
-            f"{best.kernel.schedule.stage_count} stages and {best.kernel.interval:g} cycles between "
-            f"iterations instead of {stages} and {free.kernel.interval:g}: those would need {much}",
-            code="stages-reduced",
-            at=self.body.loop,
-        )
+        now = f"{best.kernel.schedule.stage_count} stages and {best.kernel.interval:g} cycles between iterations"
+        said = f"{now} instead of {stages} and {free.kernel.interval:g}: those would need {much}"
+        self.session.diagnostics.remark(said, code="stages-reduced", at=self.body.loop)
         fit = " and ".join(f"{each.number(each.most)} {each.what}" for each in over)
         return best, f"the stages that fit into {fit}"
 
