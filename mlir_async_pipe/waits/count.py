@@ -295,9 +295,9 @@ def wait_rule(op: Any) -> WaitRule:
     return rule
 
 
-def largest_count(queue: Queue | None, rule: WaitRule) -> int:
-    """The largest N that the wait can express: what its queue tracks, what its bits hold."""
-    representable = (1 << (rule.count_bits - 1)) - 1
+def largest_count(queue: Queue | None, wait: Any) -> int:
+    """The largest N that a wait can express: what its queue tracks, what its bits hold."""
+    representable = (1 << (wait_rule(wait).count_bits - 1)) - 1
     if queue is None or queue.largest_count is None:
         return representable
     return min(representable, queue.largest_count)

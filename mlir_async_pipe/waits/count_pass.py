@@ -27,7 +27,7 @@ from mlir_async_pipe.session.diagnostics import CountError, Place
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import given_count, set_count
 from mlir_async_pipe.waits.consumers import check_depths, consumer_records, takes_next
-from mlir_async_pipe.waits.count import Counted, TokenWaits, largest_count
+from mlir_async_pipe.waits.count import Counted, TokenWaits, largest_count, wait_rule
 from mlir_async_pipe.waits.dynamic import (
     make_counts_constant,
     switch_on_counters,
@@ -99,9 +99,8 @@ def write_counts(
     """Write the counts (with `keep_given` new ones only), but no larger ones on waits that cover others; what is written."""
     written: list[tuple[Item, WaitRecord]] = []
     for wait in counted:
-        item, rule = wait.item, wait.item.rule
-        assert rule is not None
-        given = integer_attribute(item.op, rule.count)
+        item = wait.item
+        given = integer_attribute(item.op, wait_rule(item.op).count)
         if keep_given and given is not None:
             continue
         record = describe(wait, given, session)
@@ -114,8 +113,7 @@ def write_counts(
 
 def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord:
     """Write the count of a record, within what the target can express, and keep the record."""
-    assert item.rule is not None
-    largest = largest_count(item.queue, item.rule)
+    largest = largest_count(item.queue, item.op)
     count = record.exact or 0
     if count > largest:
         said = f"{count} groups may stay in flight, but the wait can express at most {largest}"
@@ -132,8 +130,7 @@ def write_record(item: Item, record: WaitRecord, session: Session) -> WaitRecord
 def describe(wait: Counted, given: int | None, session: Session) -> WaitRecord:
     """The record of a wait, with as large a count as it can express."""
     item, count = wait.item, wait.count
-    assert item.rule is not None
-    largest = largest_count(item.queue, item.rule)
+    largest = largest_count(item.queue, item.op)
     return WaitRecord(
         Place.at(item.op.location),
         "" if item.queue is None else item.queue.name,

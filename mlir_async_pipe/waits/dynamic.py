@@ -174,7 +174,7 @@ class _Plan:
         for item, record in waits:
             if item in solved.before:
                 possible = ages.ages(solved.before[item], item.operands.values())
-                largest = largest_count(queue, wait_rule(item.op))
+                largest = largest_count(queue, item.op)
                 # The ages that its bits stand for.
                 counts = {bit - 2 for bit in range(2, possible.bit_length()) if possible >> bit & 1}
                 above = sorted({c for n in counts if (c := min(n, largest)) > record.count})
@@ -542,7 +542,7 @@ def possible_counts(count: Value, queue: Queue | None, wait: Operation) -> dict[
     values = None if queue is None else possible_constants(count)
     if values is None:
         return None
-    largest = largest_count(queue, wait_rule(wait))
+    largest = largest_count(queue, wait)
     return {value: max(0, min(largest, value)) for value in values}
 
 

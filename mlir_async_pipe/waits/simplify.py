@@ -50,7 +50,7 @@ from mlir_async_pipe.vocabulary import Access, Queue, accesses, given_count, que
 from mlir_async_pipe.vocabulary.async_ops import count_operand, queue_number
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 from mlir_async_pipe.waits.consumers import takes_next
-from mlir_async_pipe.waits.count import TokenWaits, largest_count, wait_rule, waits_on_tokens
+from mlir_async_pipe.waits.count import TokenWaits, largest_count, waits_on_tokens
 from mlir_async_pipe.waits.count_pass import CountWaitsOptions, count_waits
 from mlir_async_pipe.waits.ssa.carry import Skeleton
 
@@ -375,11 +375,11 @@ class _Trial:
     def _counts(self, analysis: TokenWaits) -> dict[int, int]:
         """What each wait can let stay in flight, by position; without those never reached."""
         return {
-            counted.item.position: min(
-                largest_count(counted.item.queue, wait_rule(counted.item.op)), max(0, counted.count)
+            each.item.position: min(
+                largest_count(each.item.queue, each.item.op), max(0, each.count)
             )
-            for counted in analysis.count()
-            if counted.count is not None
+            for each in analysis.count()
+            if each.count is not None
         }
 
     def drop(self, more: list[int]) -> bool:

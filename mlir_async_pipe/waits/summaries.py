@@ -299,16 +299,13 @@ class Summaries:
             return self._through_while(item, block)
         frames = self.conditions.frames(item, assumption)
         passages = [(self.into(item, frame), self.passage(frame, assumption)) for frame in frames]
-        return Passage(
-            min(passage.cost for _, passage in passages),
-            {
-                number: least(
-                    compose(_after(into, passage.results.get(number, NO_ROW)), reads)
-                    for into, passage in passages
-                )
-                for number in item.results
-            },
-        )
+
+        def result(number: int) -> Row:
+            rows = ((into, passage.results.get(number, NO_ROW)) for into, passage in passages)
+            return least(compose(_after(into, row), reads) for into, row in rows)
+
+        results = {number: result(number) for number in item.results}
+        return Passage(min(passage.cost for _, passage in passages), results)
 
     def into(self, item: Item, frame: Frame) -> int:
         """The step into one region of a branch."""
