@@ -238,13 +238,6 @@ def run(module: Any, options: NoOptions, session: Session) -> None:
 # Addresses of tiles --------------------------------------------------------------------------
 
 
-def sink_addresses(loop: Operation) -> None:
-    """Let the loop compute the addresses of the tiles that its tensor copies fill."""
-    if has_transactions(loop):
-        filled = [operand(op, "destination") for op in walk(loop) if use_of(op) == "copy"]
-        sink_addresses_of([tile for tile in filled if tile is not None], loop)
-
-
 def sink_addresses_of(memory: list[Value], loop: Operation) -> None:
     """Let the loop compute the addresses of the buffers that these are views of, or pointers to."""
     tiles = {root_of(tile).identity for tile in memory}
@@ -348,8 +341,9 @@ def run_addresses(module: Any, options: NoOptions, session: Session) -> None:
     Clean-ups take such addresses out of loops, since all iterations share one tile. What a conversion
     made of a memref's descriptor becomes its address, too.
     """
-    for loop in requested_loops(module):
-        sink_addresses(loop)
+    for loop in filter(has_transactions, requested_loops(module)):
+        filled = [operand(op, "destination") for op in walk(loop) if use_of(op) == "copy"]
+        sink_addresses_of([tile for tile in filled if tile is not None], loop)
 
 
 # Buffers whose slots a loop counts itself ----------------------------------------------------

@@ -74,11 +74,11 @@ class MbarrierUse:
     asks: Operation | None = None
 
 
-def raise_mbarriers(loops: Iterable[Operation]) -> None:
-    """Rewrite the mbarriers of all loops of tensor copies that are in nvvm's form."""
+@register("async-pipe-normalise-mbarriers", "take mbarriers of nvvm for those of nvgpu")
+def run(module: Any, options: NoOptions, session: Session) -> None:
     loops_of: dict[Operation, list[Operation]] = {}
-    for loop in loops:
-        function = enclosing(loop, FUNCTION_OPS) if has_transactions(loop) else None
+    for loop in filter(has_transactions, requested_loops(module)):
+        function = enclosing(loop, FUNCTION_OPS)
         if function is not None:
             loops_of.setdefault(function, []).append(loop)
     for function, inside in loops_of.items():
@@ -243,11 +243,6 @@ def _parity(op: Operation, write: IntegerWriter) -> Value:
     if made is not None and is_operator(made.name, "cast") and str(made.operands[0].type) == "i1":
         return made.operands[0]
     return write.cast("arith.trunci", phase, ir.IntegerType.get_signless(1, op.context))
-
-
-@register("async-pipe-normalise-mbarriers", "take mbarriers of nvvm for those of nvgpu")
-def run(module: Any, options: NoOptions, session: Session) -> None:
-    raise_mbarriers(requested_loops(module))
 
 
 def predicate_transactions(loop: Operation) -> None:
