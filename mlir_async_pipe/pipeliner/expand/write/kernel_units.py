@@ -384,9 +384,9 @@ class Sources:
         for versions, placeholder in self.kernel.slots.items():
             stages = {stage for value, stage in uses if value == placeholder}
             if stages:
-                self.recurrences[placeholder] = SlotRecurrence.over(
-                    versions, stages, self.integers, versions in self.ending_in_zero
-                )
+                in_zero = versions in self.ending_in_zero
+                slots = SlotRecurrence.over(versions, stages, self.integers, in_zero)
+                self.recurrences[placeholder] = slots
         for counter in self.plan.counters:
             # Who looks after the loop asks in the last stage.
             stages = {stage for value, stage in uses if value == counter.slot} | {self.last_stage}
@@ -405,21 +405,18 @@ class Sources:
         used.update(self._asked_after)
         open_ = [a for a in self.arguments if a in used and not self.is_known(a)]
         pending = [argument for argument in open_ if self.of(argument) is None]
+        own: dict[Value, None] = {}
         while pending:
             argument = pending.pop()
-            if argument in self.recurrences:
-                continue
-            number = self._numbers[argument]
-            following = self.yielded[number]
-            stage = min((s for v, s in uses if v == argument), default=self.last_stage)
-            self.recurrences[argument] = ArgumentRecurrence(stage, number, self)
-            if following in self._numbers:
+            following = self.yielded[self._numbers[argument]]
+            if argument not in own and following in self._numbers:
                 pending.append(following)
+            own[argument] = None
         # Arguments that feed each other advance together, in the earliest of their stages.
-        own = [r for r in self.recurrences.values() if isinstance(r, ArgumentRecurrence)]
-        stage = min((r.stage for r in own), default=0)
-        for recurrence in own:
-            recurrence.stage = stage
+        stage = min((s for v, s in uses if v in own), default=self.last_stage)
+        for argument in own:
+            number = self._numbers[argument]
+            self.recurrences[argument] = ArgumentRecurrence(stage, number, self)
 
     def _stage_of_carried_induction(self) -> int | None:
         """The earliest stage with a user of what iter_args make of the induction variable."""

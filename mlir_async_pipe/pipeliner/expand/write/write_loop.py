@@ -145,8 +145,10 @@ class Part:
             return self.made(source, stage)
         if source is not None:
             return self._of(source, stage)
-        if self._sources.is_known(value):
-            return self._of_tile(value, stage)
+        if (tiles := self._sources.tiles) is not None and value == tiles.tile:
+            return self._tile(stage)
+        if tiles is not None and value == tiles.ends:
+            return self._integers.constant(int(self.ends == stage), value.type)
         inside = value == self._sources.induction
         return self._induction(self.number - stage) if inside else value
 
@@ -162,16 +164,8 @@ class Part:
     def _of(self, recurrence: Recurrence, stage: int) -> Value:
         return recurrence.in_step(stage)
 
-    def _of_tile(self, value: Value, stage: int) -> Value:
-        """The tile of a stage's iteration, or whether that is its last one."""
-        tiles = self._sources.tiles
-        assert tiles is not None
-        if value == tiles.tile:
-            return self._tile(stage)
-        return self._integers.constant(int(self.ends == stage), value.type)
-
     def _tile(self, stage: int) -> Value:
-        """Until the kernel begins that is the first one, with which the carried value begins."""
+        """The tile of a stage's iteration: until the kernel begins the first, with which the carried value begins."""
         return self._sources.initial[0]
 
     def _induction(self, iteration: int) -> Value:
@@ -513,8 +507,7 @@ class LoopWriter:
         copies: list[Operation] = []
         made: list[Value] = []
         for template in unit.templates:
-            folded = self._sum(template, mapping) if template.adds else None
-            folded = folded or self._known(template, mapping, part, stage)
+            folded = self._known(template, mapping, part, stage)
             if folded is not None:
                 mapping[template.results[0]] = folded
                 self.values.written[template.results[0], stage, part.number] = folded
@@ -537,7 +530,12 @@ class LoopWriter:
     def _known(
         self, template: Template, mapping: dict[Value, Value], part: Part, stage: int
     ) -> Value | None:
-        """What an op is as it is known whether this is a tile's last step: that, and what is chosen by it."""
+        """What an op is that adds constants, the input's own index arithmetic for an iteration of the prologue; or as it
+        is known whether this is a tile's last step: that, and what is chosen by it."""
+        if template.adds:
+            a, b = (mapping[use.value] for use in template.uses)
+            if constant_value(a) is not None and constant_value(b) is not None:
+                return self.integers.add(a, b)
         if self.plan.tiles is None:
             return None
         if self.plan.tiles.ends in template.results:
@@ -568,14 +566,6 @@ class LoopWriter:
             return False
         written.update({(*value, now): written[*value, now - 1] for value in made})
         return True
-
-    def _sum(self, addition: Template, mapping: dict[Value, Value]) -> Value | None:
-        """The constant that an addition is where its operands are: the input's own index
-        arithmetic, for an iteration of the prologue."""
-        a, b = (mapping[use.value] for use in addition.uses)
-        if constant_value(a) is None or constant_value(b) is None:
-            return None
-        return self.integers.add(a, b)
 
     def _synchronise(self, part: Part, step: StepSync, position: int) -> None:
         before = step.before.get(position)
