@@ -283,8 +283,7 @@ def _write_round(
     residuals: list[Residuals],
     module: Any,
 ) -> list[int]:
-    """Write loops of which none holds another; returns the registers that each loop of `plans`
-    carries."""
+    """Write loops of which none holds another; returns the registers that each loop of `plans` carries."""
     of_groups = [(plan.loop, plan.buffers) for plan in plans]
     rooms = Rooms([*of_groups, *((plan.loop, plan.memory) for ring in rings for plan in ring)])
     free = [rooms.of(stores.plan.loop, stores.plan.buffers) for stores in wide]

@@ -85,9 +85,8 @@ def plan_cluster(
     setups: tuple[MbarrierSetup, ...],
     leader: Value | None,
 ) -> tuple[ClusterPlan, tuple[MbarrierSetup, ...]]:
-    """Of a loop with multicasts, and the setups, whose
-    mbarriers are ready where all blocks have met. Raises PipelineError (cluster-unsupported,
-    transaction-bytes)."""
+    """Of a loop with multicasts, and the setups, whose mbarriers are ready where all blocks have met. Raises
+    PipelineError (cluster-unsupported, transaction-bytes)."""
     kernel = parent(setups[0].create)
     assert kernel is not None
     size = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")

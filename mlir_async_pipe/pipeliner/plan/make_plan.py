@@ -604,8 +604,7 @@ class _Walker:
         return list(filter(stages.existed, self.needs.get(unit.position, ())))
 
     def _keeps_barrier(self, unit: Unit) -> bool:
-        """Whether a barrier of the input stands before the unit and fences all that the
-        derived ones do."""
+        """Whether a barrier of the input stands before the unit and fences all that the derived ones do."""
         if not self.plan.kept_barriers:
             return False
         fenced = self.plan.fenced
@@ -628,8 +627,7 @@ class _Walker:
         )
 
     def without_idle_barrier(self, state: SyncState) -> SyncState:
-        """If nothing of the prologue asks for a barrier, entering the kernel is like coming
-        right after one."""
+        """If nothing of the prologue asks for a barrier, entering the kernel is like coming right after one."""
         latest = [
             (-1.0, float(pair.first.position))
             for pair in self.plan.barriers

@@ -118,8 +118,7 @@ def too_large(
 
 
 def registers_of(types: Iterable[Any], buffers: Iterable[BufferPlan]) -> int:
-    """Registers of 32 bits a thread for values of these types, and for the private buffers that
-    have versions."""
+    """Registers of 32 bits a thread for values of these types, and for the private buffers that have versions."""
     private = sum(
         b.versions * b.slot_bytes for b in buffers if b.root.space == "private" and b.versions > 1
     )

@@ -457,8 +457,7 @@ def slice_of(
     leader: Value | None,
     refuse: Callable[[Operation], NoReturn],
 ) -> IssueSlice:
-    """The ops `roots`, and what makes the values that they use; `refuse` raises for one that does more than
-    that."""
+    """The ops `roots`, and what makes the values that they use; `refuse` raises for one that does more than that."""
     kept, needed = set(roots), needed_values(used, {body.loop, *body.ops})
     ops = tuple(op for op in body.ops if op in kept or not needed.isdisjoint(op.results))
     for op in ops:

@@ -248,10 +248,9 @@ def share_registers(
         increase 232, one block of 34816 registers at a time      tiles of 96 KiB: two fit 228 KiB
         increase 216, two of 32768                          -->   where 128 sums and 80 more are enough
 
-    A multiprocessor runs as many blocks at once as its memory and its 64 K registers hold. A consumer gets
-    fewer registers for that only if its sums, and what it computes beside them, fit. On an H100 the GEMM
-    128x128x64 in f16 on three slots is 1.2 times as fast (docs/gpu.md): one block stores while the other one
-    multiplies."""
+    A multiprocessor runs as many blocks at once as its memory and its 64 K registers hold. A consumer gets fewer
+    registers for that only if its sums, and what it computes beside them, fit. On an H100 the GEMM 128x128x64 in f16
+    on three slots is 1.2 times as fast (docs/gpu.md): one block stores while the other one multiplies."""
     parted: dict[Operation, list[RingPlan]] = {}
     for plan in (plan for ring in rings for plan in ring):
         if plan.roles is not None and plan.roles.block.registers is not None:

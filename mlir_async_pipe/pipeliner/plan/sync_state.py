@@ -293,8 +293,7 @@ class ActiveStages(NamedTuple):
         return self.first <= stage <= self.last
 
     def existed(self, wait: PlannedWait) -> bool:
-        """Whether the group of a wait was committed, so many steps ago: its stage had begun, and was
-        not over."""
+        """Whether the group of a wait was committed, so many steps ago: its stage had begun, and was not over."""
         return self.existed_before(wait.group.stage, wait.lag)
 
     def existed_before(self, stage: int, lag: int) -> bool:

@@ -352,8 +352,7 @@ def _ordering(top: Operation) -> list[Operation]:
 
 @remembered
 def _writers(top: Operation) -> list[Operation]:
-    """What may write some map's tensor, of an op and all in it: of loops in a row each is asked for all
-    before it."""
+    """What may write some map's tensor, of an op and all in it: of loops in a row each is asked for all before it."""
     return [op for op in walk(top) if _may_write_tensor(op, False)]
 
 

@@ -339,8 +339,7 @@ def _check_inside(op: Operation) -> None:
 
 
 def joined_by_values(body: Body, statements: list[Operation]) -> list[frozenset[Operation]]:
-    """Async statements sorted into the parts that share values; what is asynchronous by itself
-    joins nobody."""
+    """Async statements sorted into the parts that share values; what is asynchronous by itself joins nobody."""
     table = body.table
     parts = _parts(body, [table.number[op] for op in statements if not is_physical(op)])
     return [frozenset(table.ops[op] for op in members) for members, _ in parts]

@@ -136,8 +136,7 @@ class KernelUnit:
 
 @dataclass(frozen=True)
 class KernelUnits:
-    """All units in kernel order, the token of each group, and the slot placeholders by
-    number of versions."""
+    """All units in kernel order, the token of each group, and the slot placeholders by number of versions."""
 
     units: tuple[KernelUnit, ...]
     tokens: dict[int, Value]
@@ -280,9 +279,8 @@ def _is_dead(unit: KernelUnit) -> bool:
 
 @dataclass(frozen=True)
 class ValueSource:
-    """Where a used value comes from: made by a unit of the body, or the induction variable,
-    `distance` iterations earlier, through the iter_args `chain` (empty for a token that is
-    waited for later)."""
+    """Where a used value comes from: made by a unit of the body, or the induction variable, `distance` iterations
+    earlier, through the iter_args `chain` (empty for a token that is waited for later)."""
 
     value: Value
     chain: tuple[int, ...]

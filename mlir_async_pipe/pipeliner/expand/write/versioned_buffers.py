@@ -506,9 +506,8 @@ def _free_views_of(view: Value) -> None:
 
 
 def _go_on(address: Value, offset: Value, write: IntegerWriter) -> None:
-    """Let the users of an address use what lies `offset` bytes on: of a pointer that is made of it
-    the same pointer and a step, which tells whose memory it is, of others the sum. `write` writes
-    after both."""
+    """Let the users of an address use what lies `offset` bytes on: of a pointer that is made of it the same pointer
+    and a step, which tells whose memory it is, of others the sum. `write` writes after both."""
     plain = []
     for user in users(address):
         if user.name == POINTER_OF_ADDRESS or is_operator(user.name, "cast"):

@@ -96,8 +96,7 @@ from mlir_async_pipe.vocabulary.barriers import write_fence
 
 
 class Values:
-    """What the steps made; `written`: (value of the body, stage of its unit, number of the step)
-    -> value."""
+    """What the steps made; `written`: (value of the body, stage of its unit, number of the step) -> value."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources

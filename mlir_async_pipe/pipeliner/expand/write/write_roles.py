@@ -369,9 +369,8 @@ PRODUCTS = 1
 
 
 class ProductsWriter:
-    """Writes what the warp runs that issues products, and what the threads of the input run instead of the loop.
-    They wait for each other by the mbarriers of the versions of the sums, which are made here, with room for
-    these."""
+    """Writes what the warp runs that issues products, and what the threads of the input run instead of the loop. They
+    wait for each other by the mbarriers of the versions of the sums, which are made here, with room for these."""
 
     def __init__(self, plan: RingPlan, roles: RolePlan, role: ProductRole) -> None:
         self.plan, self.roles, self.role = plan, roles, role
