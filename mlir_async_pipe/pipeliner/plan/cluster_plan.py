@@ -94,9 +94,9 @@ def plan_cluster(
     if size is None or not 0 < count <= MOST_BLOCKS:
         why = f"how many blocks make a cluster is not known, or more than {MOST_BLOCKS}"
         refuse(why, kernel, body.loop, advice="give the kernel a known_cluster_size")
-    targets = [1 << rank for rank in range(count)]
+    targets, blocks = [1 << rank for rank in range(count)], _Blocks(size, leader, body.loop)
     for transaction in transactions:
-        for rank, reached in enumerate(_reached(transaction, size, leader, body.loop)):
+        for rank, reached in enumerate(blocks.reached(transaction)):
             targets[rank] |= reached
     met, dropped = _meetings(body, transactions, setups, kernel)
     ready = []
@@ -109,90 +109,84 @@ def plan_cluster(
 # -- copies ------------------------------------------------------------------------------------
 
 
-def _reached(
-    transaction: Transaction, size: Size, leader: Value | None, loop: Operation
-) -> list[int]:
-    """The blocks that the copies of each block reach; all bytes that come to one must be announced."""
-    count = int(np.prod(size))
-    everywhere = np.ones(count, np.int64)
-    if not _numbers_of_predicate(transaction.expect, size, leader, loop).all():
-        why = "a block announces no bytes"
-        refuse(why, transaction.expect, loop, advice="announce them in all blocks")
-    found = [0] * count
-    sizes: list[int | None] = [0] * count
-    for copy in transaction.copies:
-        issued = _numbers_of_predicate(copy, size, leader, loop)
-        mask = operand(copy, "multicast")
-        masks = (1 << np.arange(count)) if mask is None else _numbers(mask, size, copy, loop)
-        for rank, (does, bits) in enumerate(zip(issued, masks * everywhere, strict=True)):
-            reached = int(bits) & 0xFFFF if does else 0
-            if reached >> count:
-                why = f"the mask {reached} names blocks beyond a cluster of {count}"
+class _Blocks:
+    """Which blocks of a cluster issue what, by the conditions beside that of thread 0, `leader`. Arrays have a number
+    for each block, x fastest."""
+
+    def __init__(self, size: Size, leader: Value | None, loop: Operation) -> None:
+        self.size, self.leader, self.loop = size, leader, loop
+        self.ranks = np.arange(int(np.prod(size)))
+
+    def reached(self, transaction: Transaction) -> list[int]:
+        """The blocks that the copies of each block reach; all bytes that come to one must be announced."""
+        count = len(self.ranks)
+        if not self._issue(transaction.expect).all():
+            why = "a block announces no bytes"
+            refuse(why, transaction.expect, self.loop, advice="announce them in all blocks")
+        found, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        known = np.ones(count, bool)
+        for copy in transaction.copies:
+            mask = operand(copy, "multicast")
+            masks = 1 << self.ranks if mask is None else self._numbers(mask, copy)
+            reached = np.where(self._issue(copy) != 0, masks & 0xFFFF, 0)
+            for bits in reached[reached >> count != 0].tolist():
+                why = f"the mask {bits} names blocks beyond a cluster of {count}"
                 advice = "let bit n of the mask stand for the block of rank n"
-                refuse(why, copy, loop, advice=advice)
-            found[rank] |= reached
-            for other in range(count):
-                if reached >> other & 1:
-                    before, more = sizes[other], bytes_of(copy)
-                    sizes[other] = None if before is None or more is None else before + more
-    _check_bytes(transaction, sizes)
-    return found
-
-
-def _check_bytes(transaction: Transaction, sizes: list[int | None]) -> None:
-    given = operand_constant(transaction.expect, "bytes")
-    for rank, size in enumerate(sizes):
-        if given is not None and size is not None and given != size:
+                refuse(why, copy, self.loop, advice=advice)
+            found |= reached
+            coming, size = (reached[:, None] >> self.ranks & 1).sum(axis=0), bytes_of(copy)
+            sizes += coming * (size or 0)
+            known &= (coming == 0) | (size is not None)
+        given = operand_constant(transaction.expect, "bytes")
+        wrong = known & (sizes != given)
+        for rank in np.flatnonzero(wrong) if given is not None else ():
             raise PipelineError(
                 f"cannot pipeline: {given} bytes are announced, and the copies of all blocks bring "
-                f"{size} to block {rank} of the cluster",
+                f"{sizes[rank]} to block {rank} of the cluster",
                 code="transaction-bytes",
                 at=transaction.expect,
                 notes=tuple(("a copy of the phase", copy) for copy in transaction.copies),
                 advice="announce the bytes of all shares that come to a block, of whichever block",
             )
+        return [int(bits) for bits in found]
 
+    def _issue(self, op: Operation) -> np.ndarray:
+        """In which blocks an op is issued."""
+        predicate = operand(op, "predicate")
+        assert predicate is not None
+        found = np.ones(len(self.ranks), np.int64)
+        for part in conjunction(predicate):
+            if self.leader is None or part != self.leader:
+                found = found * (self._numbers(part, op) & 1)
+        return found
 
-def _numbers_of_predicate(
-    op: Operation, size: Size, leader: Value | None, loop: Operation
-) -> np.ndarray:
-    """In which blocks an op is issued, by the conditions beside that of thread 0."""
-    predicate = operand(op, "predicate")
-    assert predicate is not None
-    found = np.ones(int(np.prod(size)), np.int64)
-    for part in conjunction(predicate):
-        if leader is None or part != leader:
-            found = found * (_numbers(part, size, op, loop) & 1)
-    return found
+    def _numbers(self, value: Value, op: Operation) -> np.ndarray:
+        """An integer in each block."""
+        x, y, _ = self.size
+        places = (self.ranks % x, self.ranks // x % y, self.ranks // (x * y))
 
+        def leaf(of: Value) -> np.ndarray | None:
+            known = launch_id(of)
+            if known is None:
+                return None
+            if known.kind == "cluster_block":
+                return places[known.axis]
+            fixed = {"cluster_size": self.size[known.axis], "cluster_blocks": len(self.ranks)}
+            if known.kind in fixed:
+                return np.asarray(fixed[known.kind])
+            return self.ranks if known.kind == "cluster_rank" else None
 
-def _numbers(value: Value, size: Size, op: Operation, loop: Operation) -> np.ndarray:
-    """An integer in each block of a cluster, x fastest."""
-    x, y, z = size
-    ranks = np.arange(x * y * z)
-    places = (ranks % x, ranks // x % y, ranks // (x * y))
-
-    def leaf(of: Value) -> np.ndarray | None:
-        known = launch_id(of)
-        if known is None:
-            return None
-        if known.kind == "cluster_block":
-            return places[known.axis]
-        fixed = {"cluster_size": size[known.axis], "cluster_blocks": len(ranks)}
-        if known.kind in fixed:
-            return np.asarray(fixed[known.kind])
-        return ranks if known.kind == "cluster_rank" else None
-
-    found = evaluate(value, {}, leaf)
-    if found is None:
-        refuse(
-            f"which blocks '{op.name}' reaches is decided by more than their place in the cluster",
-            op,
-            loop,
-            advice="make masks, and conditions beside that of thread 0, of constants and of "
-            "gpu.cluster_block_id or nvvm.read.ptx.sreg.cluster.ctarank",
-        )
-    return found * np.ones(len(ranks), np.int64)
+        found = evaluate(value, {}, leaf)
+        if found is None:
+            why = "is decided by more than their place in the cluster"
+            refuse(
+                f"which blocks '{op.name}' reaches {why}",
+                op,
+                self.loop,
+                advice="make masks, and conditions beside that of thread 0, of constants and of "
+                "gpu.cluster_block_id or nvvm.read.ptx.sreg.cluster.ctarank",
+            )
+        return found * np.ones(len(self.ranks), np.int64)
 
 
 # -- meetings ----------------------------------------------------------------------------------

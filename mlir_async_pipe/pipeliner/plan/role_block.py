@@ -64,9 +64,8 @@ def registers_of_roles(threads: int, added: int, blocks: int = 1) -> RoleRegiste
     need E i + P d <= (E + P) r, all multiples of 8, and (E + P) r <= 64 K (PTX ISA, setmaxnreg)."""
     producer = PRODUCER_REGISTERS if threads <= 2 * WARPGROUP else FEW_REGISTERS
     most = _multiple(REGISTERS // blocks // (threads + added))
-    consumer = min(
-        _multiple((most * (threads + added) - producer * added) // threads), MOST_REGISTERS
-    )
+    left = most * (threads + added) - producer * added
+    consumer = min(_multiple(left // threads), MOST_REGISTERS)
     needed = consumer * threads + producer * added
     entry = -(-needed // ((threads + added) * UNIT)) * UNIT
     return RoleRegisters(entry, producer, consumer)
@@ -94,15 +93,12 @@ def role_block(
     most = (MOST_THREADS - copying) // groups // unit * unit
     if size is None or size[1:] != (1, 1) or size[0] % unit or size[0] > most:
         more = f"{copying} threads" if groups == 1 else f"as many threads and {copying}"
-        refuse(
-            f"a block of {'unknown size' if size is None else ' x '.join(map(str, size))} cannot "
-            f"get {more} more",
-            kernel,
-            loop,
-            code="roles-block",
-            advice=f"give the kernel a known_block_size along x, a multiple of {unit} of at most "
-            f"{most}",
+        known = "unknown size" if size is None else " x ".join(map(str, size))
+        why = f"a block of {known} cannot get {more} more"
+        advice = (
+            f"give the kernel a known_block_size along x, a multiple of {unit} of at most {most}"
         )
+        refuse(why, kernel, loop, code="roles-block", advice=advice)
     threads = size[0]
     for op in walk(kernel):
         counts = op.name in OF_THE_BLOCK or meets_cluster(op)
@@ -116,17 +112,8 @@ def role_block(
     # A gpu.launch hands no attributes on to the kernel that it becomes.
     said = any(name in kernel.attributes for name in REGISTER_LIMITS) or not is_function(kernel)
     registers = registers_of_roles(threads * groups, unit) if products.groups and not said else None
-    return RoleBlock(
-        kernel,
-        threads,
-        groups,
-        copying,
-        registers,
-        barriers,
-        number,
-        tuple(_sizes(kernel)),
-        tuple(_launches(kernel, threads, loop)),
-    )
+    sizes, launches = _sizes(kernel), _launches(kernel, threads, loop)
+    return RoleBlock(kernel, threads, groups, copying, registers, barriers, number, sizes, launches)
 
 
 def _free_number(
@@ -140,9 +127,8 @@ def _free_number(
     taken = set[int]()
     for op in inside:
         if op in barriers and len(op.results):
-            refuse(
-                "this barrier reduces over all threads of the block", op, loop, code="roles-block"
-            )
+            why = "this barrier reduces over all threads of the block"
+            refuse(why, op, loop, code="roles-block")
         if op.name in ROWS and ROWS[op.name].whole is not None:
             if groups > 1 and ROWS[op.name].operands and len(op.operands):
                 why = "threads of another group would meet at this barrier too"
@@ -159,25 +145,21 @@ def _free_number(
     return min(free, default=1)
 
 
-def _sizes(kernel: Operation) -> list[tuple[Value, LaunchId]]:
+def _sizes(kernel: Operation) -> tuple[tuple[Value, LaunchId], ...]:
     """The values that say how many threads there are."""
-    found: list[tuple[Value, LaunchId]] = []
     values = [result for op in walk(kernel) for result in op.results]
     if not is_function(kernel):
         values += list(kernel.regions[0].blocks[0].arguments)
-    for value in values:
-        known = launch_id(value)
-        if known is not None and known.kind == "block_size":
-            found.append((value, known))
-    return found
+    known = ((value, launch_id(value)) for value in values)
+    return tuple((value, of) for value, of in known if of is not None and of.kind == "block_size")
 
 
-def _launches(kernel: Operation, threads: int, loop: Operation) -> list[Operation]:
+def _launches(kernel: Operation, threads: int, loop: Operation) -> tuple[Operation, ...]:
     """What launches the kernel in this module, with that many threads."""
     if not is_function(kernel):
-        return [kernel]
+        return (kernel,)
     name = name_at_launch(kernel)
-    found = [op for op in launches_below(outermost(kernel)) if kernel_name(op) == name]
+    found = tuple(op for op in launches_below(outermost(kernel)) if kernel_name(op) == name)
     for launch in found:
         if constant_sizes(launch, "block") != (threads, 1, 1):
             why = f"this launch is not known to have {threads} threads"
