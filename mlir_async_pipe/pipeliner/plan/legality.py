@@ -61,9 +61,8 @@ def check_memory(
         source = units.unit_of(dependence.source.top)
         target = units.unit_of(dependence.target.top)
         lag = target.stage + dependence.distance - source.stage
-        if lag > 0 or (lag == 0 and source.position < target.position):
-            continue
-        if source.position == target.position and dependence.distance == 0:
+        same = source.position == target.position and dependence.distance == 0
+        if same or lag > 0 or (lag == 0 and source.position < target.position):
             continue
         if dependence.kind == "order":
             raise _order_error(dependence, source, target)
@@ -155,35 +154,21 @@ def _memory_error(
 def _version_error(
     obstacle: Obstacle, dependence: Dependence, did: str, root: Root
 ) -> PipelineError:
-    source = dependence.source.op
-    if obstacle.outside:
-        return PipelineError(
-            "cannot pipeline: the buffer needs a version an iteration, but it is read outside of "
-            "the loop too, where only one version can be seen",
-            code="escapes",
-            at=obstacle.op,
-            notes=(
-                (f"this '{source.name}' {did} it", source),
-                ("give the loop a buffer of its own", root.value),
-            ),
-        )
-    size_note = (
-        ("the size of the block is not known: `known_block_size` on the kernel", obstacle.op),
-    )
+    source, outside = dependence.source.op, obstacle.outside
+    why = f"'{obstacle.op.name}' may read what its iteration did not write"
+    advice = "if every iteration overwrites what it reads, say so with `async_pipe.private` on the allocation"
+    notes = [(f"this '{source.name}' {did} it", source)]
+    if outside:
+        why = "it is read outside of the loop too, where only one version can be seen"
+        advice = "give the loop a buffer of its own"
+    elif obstacle.open_block:
+        size = "the size of the block is not known: `known_block_size` on the kernel"
+        notes.append((size, obstacle.op))
     return PipelineError(
-        f"cannot pipeline: the buffer needs a version an iteration, but '{obstacle.op.name}' may "
-        "read what its iteration did not write",
-        code="not-privatisable",
+        f"cannot pipeline: the buffer needs a version an iteration, but {why}",
+        code="escapes" if outside else "not-privatisable",
         at=obstacle.op,
-        notes=(
-            (f"this '{source.name}' {did} it", source),
-            *(size_note if obstacle.open_block else ()),
-            (
-                "if every iteration overwrites what it reads, say so with "
-                "`async_pipe.private` on the allocation",
-                root.value,
-            ),
-        ),
+        notes=(*notes, (advice, root.value)),
     )
 
 
