@@ -1,7 +1,7 @@
 """Which buffers get versions, and how many.
 
 After the last iteration copies of a predicated kernel read nothing and fill their destination with
-zeros (see `guards`). That is right only in a slot that nobody reads any more, and inside of it: a
+zeros (see `guarded`). That is right only in a slot that nobody reads any more, and inside of it: a
 destination that moves with the iteration, `%b[%i]`, would leave the buffer.
 """
 

@@ -442,7 +442,7 @@ def reuse_needs(
 def uses_of(
     regions: tuple[CoveredRegion, ...], units: Units, group_of: dict[int, Group]
 ) -> list[BufferUse]:
-    """The accesses of one buffer as the rules of `versions` see them."""
+    """The accesses of one buffer as `version_rules` see them."""
     found = []
     for number, region in enumerate(regions):
         unit = units.unit_of(region.top)

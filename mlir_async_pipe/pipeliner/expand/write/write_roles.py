@@ -15,7 +15,7 @@
 Each loop is lowered where it stands; then those that copy get a copy of all that the threads of the input run
 alone, without the statements of other partitions and what only these need. The producer's first wait is for parity 1, which an mbarrier in its first phase lets pass: all slots
 are free. Each warp arrives once for a tile, after the wait that covers its products
-(docs/phases.md); in a cluster, in each block that copies into its own (`slot_returns`). Products that add up
+(docs/phases.md); in a cluster, in each block that copies into its own (`SlotReturns`). Products that add up
 in tensor memory are issued by another warp of their own (`ProductsWriter`); two groups may take the tiles of
 the loop around alternately (`PingPongWriter`).
 """
