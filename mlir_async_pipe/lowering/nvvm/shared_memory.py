@@ -41,6 +41,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     users,
     walk,
+    walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import address_of, declare_global, fresh_name
 from mlir_async_pipe.chips.table import Chip
@@ -335,13 +336,11 @@ def _align_attributions(function: Operation, asked: dict[Any, int]) -> None:
         given = ir.ArrayAttr(function.attributes[_ATTRIBUTES])
         entries = [{item.name: item.attr for item in ir.DictAttr(entry)} for entry in given]
     for entry, argument in zip(entries, arguments, strict=True):
-        natural = element_layout(argument.type).alignment
-        known = argument_alignment(argument)
-        least = max(known, ALIGNMENT_BYTES, natural, asked_of(argument, asked))
+        natural = max(element_layout(argument.type).alignment, argument_alignment(argument))
+        least = max(ALIGNMENT_BYTES, natural, asked_of(argument, asked))
         entry["llvm.align"] = ir.IntegerAttr.get(i64, least)
-    function.attributes[_ATTRIBUTES] = ir.ArrayAttr.get(
-        [ir.DictAttr.get(entry, context) for entry in entries], context
-    )
+    made = [ir.DictAttr.get(entry, context) for entry in entries]
+    function.attributes[_ATTRIBUTES] = ir.ArrayAttr.get(made, context)
 
 
 # Puts the proven alignment on vector loads and stores.
@@ -358,8 +357,8 @@ VECTOR_OPS = ("vector.load", "vector.store", "vector.maskedload")
 def annotate_alignment(root: Any) -> None:
     """Set `alignment` on each vector load and store that has none and is aligned better."""
     arithmetic = Arithmetic()
-    for op in walk(root):
-        if op.name not in VECTOR_OPS or "alignment" in op.attributes:
+    for op in walk_named(root, VECTOR_OPS.__contains__):
+        if "alignment" in op.attributes:
             continue
         (access,) = accesses(op)
         element = element_bytes(access.memory)
@@ -558,8 +557,8 @@ def _own_bytes(kernel: Operation, gpu_module: Operation) -> int:
 
 def _move_globals(function: Operation, offsets: dict[str, int]) -> None:
     """memref.get_global @buffer  -->  memref.view of dynamic shared memory at its offset."""
-    for op in list(walk(function)):
-        if op.name == "memref.get_global" and (name := global_name(op)) in offsets:
+    for op in walk_named(function, "memref.get_global".__eq__):
+        if (name := global_name(op)) in offsets:
             _replace(op.results[0], offsets[name], function)
             op.erase()
 
@@ -605,7 +604,7 @@ def ask_at_launch(root: Any, module_name: str, shared: DynamicShared) -> None:
 
     Raises LoweringError (dynamic-shared-conflict) for a launch that asks for less.
     """
-    for launch in [op for op in walk(root) if op.name == "gpu.launch_func"]:
+    for launch in walk_named(root, "gpu.launch_func".__eq__):
         names = [part.strip("@") for part in str(launch.attributes["kernel"]).split("::")]
         if names[0] == module_name and names[-1] in shared.bytes_of:
             _ask(launch, shared.bytes_of[names[-1]])

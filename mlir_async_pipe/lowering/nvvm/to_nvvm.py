@@ -320,12 +320,11 @@ _BOUNDS = 3
 
 def narrow_loops(gpu_module: Operation) -> None:
     """Narrow the counters of all loops that are known to stay small."""
-    for op in list(walk(gpu_module)):
-        if op.name == "scf.for":
-            bounds = [constant_value(value) for value in list(op.operands)[:_BOUNDS]]
-            counter = op.regions[0].blocks[0].arguments[0]
-            if str(counter.type) == "index" and _are_small(bounds):
-                _narrow(op, counter, bounds)
+    for op in walk_named(gpu_module, "scf.for".__eq__):
+        bounds = [constant_value(value) for value in list(op.operands)[:_BOUNDS]]
+        counter = op.regions[0].blocks[0].arguments[0]
+        if str(counter.type) == "index" and _are_small(bounds):
+            _narrow(op, counter, bounds)
 
 
 def _are_small(bounds: list[int | None]) -> bool:

@@ -60,7 +60,7 @@ def calls_to_intrinsics(root: Operation) -> None:
     erase(op for op, _ in replaced)
     left = set(map(callee_name, walk(root)))
     names = {name for _, name in replaced} - left
-    erase(op for op in list(walk(root)) if op.name == "llvm.func" and symbol_name(op) in names)
+    erase(op for op in walk_named(root, "llvm.func".__eq__) if symbol_name(op) in names)
 
 
 def _intrinsic(name: str, build: LlvmBuilder, call: Operation) -> Value:

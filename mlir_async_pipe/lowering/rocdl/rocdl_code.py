@@ -32,7 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     functions,
     symbol_name,
-    walk,
+    walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of
 from mlir_async_pipe.chips.table import Chip
@@ -191,8 +191,9 @@ def _request(root: Operation, chip: Chip, options: str, bare_pointers: bool) -> 
     """Ask for the LLVM dialect, or with `options` of gpu-module-to-binary for an object."""
     attach = f"rocdl-attach-target{{chip={chip.name} O=3}}"
     binary = f"builtin.module({attach},gpu-module-to-binary{{{options}}})" if options else ""
-    vectors = any(op.name in _VECTOR_OPS for op in walk(root))
-    short = any(op.name in _WIDENED and "bf16" in str(op.results[0].type) for op in walk(root))
+    vectors = bool(walk_named(root, _VECTOR_OPS.__contains__))
+    widened = walk_named(root, _WIDENED.__contains__)
+    short = any("bf16" in str(op.results[0].type) for op in widened)
     numbers = has_complex(root)
     lowering = (*[_COMPLEX] * numbers, *[_VECTOR_PIPELINE] * vectors, *[_WIDENING] * short)
     return Request(
@@ -231,8 +232,7 @@ _LEFT_OUT = frozenset(
 
 
 def _check_intrinsics(root: Operation) -> None:
-    found = next((op for op in walk(root) if op.name in _LEFT_OUT), None)
-    if found is not None:
+    for found in walk_named(root, _LEFT_OUT.__contains__):
         name = found.name.removeprefix("llvm.intr.")
         raise LoweringError(
             f"the back end does not know the intrinsic '{found.name}'",
@@ -251,7 +251,7 @@ def _check_libraries(dialect: str, root: Operation) -> None:
     if found is None or device_libraries() is not None:
         return
     called, name = found.groups()
-    callers = (op for op in walk(root) if op.name.startswith(f"math.{name}"))
+    callers = iter(walk_named(root, lambda op: op.startswith(f"math.{name}")))
     raise LoweringError(
         f"this needs '{called}' of ROCm's device libraries, which are not installed",
         code="device-libraries-missing",
@@ -298,8 +298,8 @@ EXTRACT = "vector.extract_strided_slice"
 
 def slices_to_shuffles(root: Operation) -> None:
     """Rewrite every slice of one-dimensional vectors below `root`; others stay."""
-    for op in list(walk(root)):
-        if op.name in (INSERT, EXTRACT) and all(_length(v) is not None for v in op.operands):
+    for op in walk_named(root, (INSERT, EXTRACT).__contains__):
+        if all(_length(v) is not None for v in op.operands):
             _rewrite(op)
 
 
@@ -342,7 +342,7 @@ def _integers(op: Operation, name: str) -> list[int]:
 
 def masks_to_constants(root: Operation) -> None:
     """Replace every vector.constant_mask below `root`."""
-    for op in [op for op in walk(root) if op.name == "vector.constant_mask"]:
+    for op in walk_named(root, "vector.constant_mask".__eq__):
         kept = [int(size) for size in ir.DenseI64ArrayAttr(op.attributes["mask_dim_sizes"])]
         shape = [int(size) for size in ir.VectorType(op.results[0].type).shape]
         kind = op.results[0].type
@@ -383,7 +383,7 @@ def end_by_equality(root: Operation) -> None:
     """Rewrite the loops below `root` that carry slots, whose counter has 64 bits and whose length is
     not constant."""
     arithmetic = Arithmetic()
-    loops = [op for op in walk(root) if op.name == "scf.for"]
+    loops = walk_named(root, "scf.for".__eq__)
     for loop in [loop for loop in loops if _is_counted(loop, arithmetic)]:
         _with_equal_ends(loop)
 

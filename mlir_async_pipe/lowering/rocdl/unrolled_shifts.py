@@ -19,7 +19,14 @@ only such stay as they are.
 from __future__ import annotations
 
 from mlir_async_pipe.bindings import ir, passmanager
-from mlir_async_pipe.bindings.raw_ops import Operation, Value, defining_op, terminator, walk
+from mlir_async_pipe.bindings.raw_ops import (
+    Operation,
+    Value,
+    defining_op,
+    terminator,
+    walk,
+    walk_named,
+)
 from mlir_async_pipe.facts.loops.statements import reads_global
 
 _MARK = "async_pipe.unroll_by_"
@@ -42,7 +49,7 @@ _STEP = """
 def unroll_shifts(root: Operation) -> int:
     """Unroll the loops of a module that shift loaded values; how many there were."""
     factors = []
-    for loop in [op for op in walk(root) if op.name == "scf.for"]:
+    for loop in walk_named(root, "scf.for".__eq__):
         length = _longest_shift(loop)
         if length:
             loop.attributes[f"{_MARK}{length + 1}"] = ir.UnitAttr.get(loop.context)
@@ -87,6 +94,6 @@ def _transform(op: Operation, text: str) -> None:
     passmanager.PassManager.parse(
         "builtin.module(transform-interpreter,canonicalize,cse)", op.context
     ).run(op)
-    found = next(inner for inner in walk(op) if inner.name == "transform.named_sequence")
+    (found,) = walk_named(op, "transform.named_sequence".__eq__)
     found.erase()
     del op.attributes[_SEQUENCES]

@@ -35,7 +35,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     retype,
     set_integer,
     symbol_name,
-    walk,
     walk_named,
 )
 from mlir_async_pipe.bindings.structured_ops import fresh_name
@@ -72,8 +71,8 @@ def flatten_buffers(gpu_module: Operation) -> None:
         if space_of_type(kind) == "workgroup" and not _is_plain(kind, op):
             op.attributes["type"] = ir.TypeAttr.get(_flat(kind, op), op.context)
             renewed.add(symbol_name(op))
-    for op in list(walk(gpu_module)) if renewed else []:
-        if op.name == "memref.get_global" and global_name(op) in renewed:
+    for op in walk_named(gpu_module, "memref.get_global".__eq__) if renewed else []:
+        if global_name(op) in renewed:
             _flatten_address(op)
 
 
@@ -118,14 +117,12 @@ def _seen_as(kind: Any, flat: Value, ip: Any, loc: Any) -> Value:
     }
     write = OpWriter(ip, loc)
     view = write.make("memref.reinterpret_cast", [flat], strided, attributes)
-    if strided == kind:
-        return view
-    return write.make("memref.cast", [view], kind)
+    return view if strided == kind else write.make("memref.cast", [view], kind)
 
 
 def join_dynamic_globals(gpu_module: Operation, alignment: int = 1) -> None:
     """Keep one of the globals without bytes, aligned as all of them and to `alignment`."""
-    found = [op for op in operations(gpu_module.regions[0].blocks[0]) if is_dynamic_global(op)]
+    found = [op for op in top_level(gpu_module) if is_dynamic_global(op)]
     if not found:
         return
     kept, *others = found

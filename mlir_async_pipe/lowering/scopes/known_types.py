@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -26,12 +27,16 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     as_kind,
     function_type,
-    operations,
     symbol_name,
     type_text,
     walk,
 )
-from mlir_async_pipe.lowering.nvvm.shared_memory import attributed, has_layout, module_functions
+from mlir_async_pipe.lowering.nvvm.shared_memory import (
+    attributed,
+    has_layout,
+    module_functions,
+    top_level,
+)
 from mlir_async_pipe.session.diagnostics import LoweringError
 from mlir_async_pipe.vocabulary import Access, accesses
 from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY
@@ -138,12 +143,9 @@ def _moves_row(access: Access) -> bool:
 
 
 def _types(op: Operation) -> Iterator[Any]:
-    for result in op.results:
-        yield result.type
-    for region in op.regions:
-        for block in region.blocks:
-            for argument in block.arguments:
-                yield argument.type
+    blocks = (block for region in op.regions for block in region.blocks)
+    for value in chain(op.results, *(block.arguments for block in blocks)):
+        yield value.type
 
 
 def _check(kind: Any, op: Operation) -> None:
@@ -163,18 +165,16 @@ _LOCAL = re.compile(r'"private"|#llvm\.linkage<(internal|private)>')
 
 def check_symbols(gpu_module: Operation) -> None:
     """Raise LoweringError (symbol-taken) at a symbol that MLIR's conversions make too."""
-    tops = operations(gpu_module.regions[0].blocks[0])
     made = {
         f"__wg_{symbol_name(function)}_{number}": function
-        for function in tops
+        for function in top_level(gpu_module)
         for number in range(len(attributed(function)))
     }
-    for op in tops:
-        if symbol_name(op) in made:
-            function = made[symbol_name(op)]
+    for op in top_level(gpu_module):
+        name = symbol_name(op)
+        if (function := made.get(name)) is not None:
             raise LoweringError(
-                f"'{symbol_name(op)}' is what MLIR calls workgroup memory of "
-                f"'{symbol_name(function)}'",
+                f"'{name}' is what MLIR calls workgroup memory of '{symbol_name(function)}'",
                 code="symbol-taken",
                 at=op,
                 notes=(("the function with this memory", function),),
@@ -185,7 +185,7 @@ def check_symbols(gpu_module: Operation) -> None:
 def check_ptx_names(gpu_module: Operation) -> None:
     """Raise LoweringError (symbol-name) at a symbol that is no identifier of PTX. Those of local
     variables LLVM changes."""
-    for op in operations(gpu_module.regions[0].blocks[0]):
+    for op in top_level(gpu_module):
         name = symbol_name(op)
         known = _IDENTIFIER.fullmatch(name) or name.startswith(_OF_LLVM)
         if name and not known and not _is_local_variable(op):
