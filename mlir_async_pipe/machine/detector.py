@@ -85,7 +85,8 @@ class Detector:
         self._strong = np.array([site.is_strong for site in sites])
         self._adds = np.array([site.row.adds for site in sites])
         self._have_met = bool(self._by_wave.any())
-        self.log = RaceLog()
+        # Findings by (code, op, other op), in the order in which they were first seen.
+        self.races: dict[tuple[str, Place, str, Place, str], Race] = {}
         self.in_flight: list[Any] = []
         self.first_thread, self.lanes = 0, lanes
         self._shared_grid = False
@@ -127,13 +128,7 @@ class Detector:
         self._record_read(use)
 
     def write(
-        self,
-        site: int,
-        threads: Array,
-        where: Array,
-        *,
-        atomic: bool = False,
-        once: Array | None = None,
+        self, site: int, threads: Array, where: Array, *, atomic: bool = False, once: Any = None
     ) -> None:
         """A synchronous write, or an atomic update, by `threads`; those with one number of `once` are one."""
         use = self.use(site, threads, where)
@@ -226,7 +221,10 @@ class Detector:
         at = self.sites[site]
         if other is not None:
             details |= {"other_op": self.sites[other].name, "other_place": self.sites[other].place}
-        self.log.add(Race(code, at.name, at.place, **details))
+        race = Race(code, at.name, at.place, **details)
+        key = (race.code, race.place, race.op, race.other_place, race.other_op)
+        known = self.races.get(key)
+        self.races[key] = race if known is None else replace(known, count=known.count + 1)
 
     # Checks ---------------------------------------------------------------------------
 
@@ -478,19 +476,3 @@ class Race:
 
     def __str__(self) -> str:
         return str(self.diagnostic())
-
-
-class RaceLog:
-    """Gathers findings, one entry for each (code, op, other op)."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, Place, str, Place, str], Race] = {}
-
-    def add(self, race: Race) -> None:
-        """Keep a finding, or count it where an equal one is known."""
-        key = (race.code, race.place, race.op, race.other_place, race.other_op)
-        known = self._found.get(key)
-        self._found[key] = race if known is None else replace(known, count=known.count + 1)
-
-    def all(self) -> tuple[Race, ...]:
-        return tuple(self._found.values())

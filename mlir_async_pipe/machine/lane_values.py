@@ -153,11 +153,8 @@ def lanes_of(value: Any, width: int) -> Any:
     return np.broadcast_to(value, (width, *value.shape[1:]))
 
 
-class NoLanes:
-    """The mask without any lane; the type of `NONE`."""
-
-
-NONE = NoLanes()
+NONE: Any = object()
+"""The mask without any lane."""
 
 
 def split(mask: Array | None, condition: Array) -> tuple[Any, Any]:

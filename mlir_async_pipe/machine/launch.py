@@ -19,7 +19,7 @@ from mlir_async_pipe.machine.memory import GLOBAL, PRIVATE, WORKGROUP, Buffer, M
 from mlir_async_pipe.machine.tensor_cells import TensorMemory
 from mlir_async_pipe.machine.terms import is_symbolic
 from mlir_async_pipe.machine.timeline import Trace, WaitLog
-from mlir_async_pipe.machine.warp_clock import ClockedDetector, WarpClock
+from mlir_async_pipe.machine.warp_clock import ClockedDetector
 from mlir_async_pipe.session.diagnostics import MachineError, Place, UsageError
 from mlir_async_pipe.vocabulary.launch_ids import block_size, cluster_size
 
@@ -325,13 +325,8 @@ class Launch:
             return
         for rank, shared in enumerate(self._shared):
             self.enter(rank)
-            first = self.block_number * self.block_size
-            self.detector.end_block(
-                function.site.number,
-                first,
-                self._warps_of(rank, self.detector.clock),
-                list(shared.values()),
-            )
+            first, warps = self.block_number * self.block_size, self._warps_of(rank)
+            self.detector.end_block(function.site.number, first, warps, list(shared.values()))
 
     def end_cluster(self) -> None:
         """Forget the blocks' workgroup memory; nothing orders them against the next."""
@@ -346,10 +341,11 @@ class Launch:
         if alone or not isinstance(self.detector, ClockedDetector):
             self.detector.barrier(spaces)
         else:
-            self.detector.clock.meet(self._warps_of(rank, self.detector.clock), spaces)
+            self.detector.clock.meet(self._warps_of(rank), spaces)
 
-    def _warps_of(self, rank: int, clock: WarpClock) -> Array:
-        warps = -(-self.block_size // clock.lanes)
+    def _warps_of(self, rank: int) -> Array:
+        assert isinstance(self.detector, ClockedDetector)
+        warps = -(-self.block_size // self.detector.clock.lanes)
         return np.arange(rank * warps, (rank + 1) * warps)
 
     def attributions(self, unit: Unit, function: Function) -> tuple[Any, ...]:
@@ -545,7 +541,6 @@ class Eager(Policy):
     poisons = False
 
     def issued(self, operation: AsyncOp) -> None:
-        """Move everything."""
         operation.move(operation.lanes)
 
 
@@ -556,7 +551,6 @@ class Random(Policy):
         self.random = np.random.default_rng(seed)
 
     def issued(self, operation: AsyncOp) -> None:
-        """Not yet, or at once."""
         self.tick([operation])
 
     def tick(self, pending: list[AsyncOp]) -> None:
@@ -575,7 +569,6 @@ class Random(Policy):
             operation.move(chosen)
 
     def order(self, finished: list[Any]) -> list[Any]:
-        """Any order."""
         return [finished[int(i)] for i in self.random.permutation(len(finished))]
 
 
@@ -585,10 +578,8 @@ def policy_of(completion: str, seed: int) -> Policy:
     Raises UsageError (bad-completion).
     """
     name, _, given = completion.partition(":")
-    if name == "eager" and not given:
-        return Eager()
-    if name == "late" and not given:
-        return Policy()
+    if name in ("eager", "late") and not given:
+        return Eager() if name == "eager" else Policy()
     if name == "random" and (not given or given.isdigit()):
         return Random(int(given) if given else seed)
     raise UsageError(

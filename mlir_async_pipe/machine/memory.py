@@ -204,25 +204,20 @@ def memref_shape(mlir_type: Any, at: Any = None) -> MemRefShape:
         tuple(_known(stride) for stride in strides),
         _known(offset),
         kind_of(memref.element_type, at),
-        space_of(memref),
+        _space_of(memref),
     )
 
 
-def space_of(memref: Any) -> int | None:
-    """The memory space of a memref type, None for the default space."""
+def _space_of(memref: Any) -> int | None:
+    """The memory space of a memref type, None for the default space: the gpu dialect's words, or the vendors' numbers
+    (3 is workgroup and 5 private on both)."""
     if memref.memory_space is None:
         return None
-    return space_of_text(str(memref.memory_space))
-
-
-def space_of_text(text: str) -> int:
-    """A space by its attribute: the gpu dialect's words, or the vendors' numbers (3 is
-    workgroup and 5 private on both)."""
-    if "workgroup" in text or text.split(":")[0].strip() == "3":
+    text = str(memref.memory_space)
+    number = text.split(":")[0].strip()
+    if "workgroup" in text or number == "3":
         return WORKGROUP
-    if "private" in text or text.split(":")[0].strip() == "5":
-        return PRIVATE
-    return GLOBAL
+    return PRIVATE if "private" in text or number == "5" else GLOBAL
 
 
 def _known(value: int) -> int | None:

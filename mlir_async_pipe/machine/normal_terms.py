@@ -813,7 +813,7 @@ def _addends(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Ar
         added, product = (table.named(name)[codes] & typed for name in ("add", DOT))
         other = ~added & ~product
         done.append((owners[other], left[other]))
-        more = [(np.repeat(owners[added], 2), table.rows(left[added], 2).reshape(-1))]
+        more = np.repeat(owners[added], 2), table.rows(left[added], 2).reshape(-1)
         for row in np.unique(table.code[table.operand(left[product], 0)]):
             size = table.operators[row].arity
             of = np.flatnonzero(product)
@@ -824,7 +824,7 @@ def _addends(table: TermTable, terms: Array, dtype: np.dtype) -> tuple[Array, Ar
             )
             products = lift(table, apply(table, np.multiply, (left_rows, right_rows)), dtype)
             done.append((np.repeat(owners[of], size), products.reshape(-1)))
-        owners, left = (np.concatenate(parts) for parts in zip(*more, strict=True))
+        owners, left = more
         count += len(done[-1][1])
         _check_operands(table, count + len(left))
     owners, addends = (np.concatenate(parts) for parts in zip(*done, strict=True))

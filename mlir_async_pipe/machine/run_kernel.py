@@ -145,7 +145,7 @@ def run_in(
     return RunResult(
         tuple(plain(value, memory) for value in results),
         tuple(None if entry is None else _read_back(memory, *entry) for entry in arrays),
-        detector.log.all(),
+        tuple(detector.races.values()),
         launch.waits.all(),
         launch.trace,
         launch.global_bytes(),
@@ -194,18 +194,15 @@ def _check_cluster(options: LaunchOptions) -> None:
 def run_grid(launch: Launch, function: Function, arguments: tuple[Any, ...]) -> list[Any]:
     """Run all clusters of blocks, x fastest; returns the results of the first unit of the first block."""
     first: list[Any] | None = None
-    launch.dynamic_shared_bytes = (
-        launch.options.dynamic_shared_bytes
-        if launch.options.dynamic_shared_bytes is not None
-        else function.shared_bytes
-    )
+    given = launch.options.dynamic_shared_bytes
+    launch.dynamic_shared_bytes = function.shared_bytes if given is None else given
     for number in range(int(np.prod(launch.options.grid)) // launch.together):
         launch.begin_cluster(number, function)
         try:
-            given = run_cluster(launch, function, arguments)
+            results = run_cluster(launch, function, arguments)
         except StuckError:
             break
-        first = given if first is None else first
+        first = results if first is None else first
         launch.end_cluster()
     return first or []
 
@@ -351,7 +348,8 @@ def pass_arguments(
             array = as_array(given)
             value = _pass_array(launch, f"argument {number}", array, shape)
             values.append(value)
-            arrays.append((value, array.astype(_dtype_back(array, shape.element), copy=False)))
+            # Arrays come back in the type of memory, which for bf16 and 8-bit floats is bits.
+            arrays.append((value, array.astype(shape.element.stored, copy=False)))
         elif text.startswith("!llvm.ptr") or (text == "i64" and np.ndim(long)):
             # An i64 that PTX is given may be a pointer that nobody follows.
             array = contiguous(given.array if isinstance(given, TensorMap) else given)
@@ -432,11 +430,6 @@ def _places(view: MemRef, shape: tuple[int, ...]) -> Array:
     for size, stride in zip(shape, (*strides, *view.element.byte_strides), strict=True):
         places = places[..., None] + stride * np.arange(size)
     return places
-
-
-def _dtype_back(array: Array, element: Kind) -> np.dtype:
-    """Arrays come back in the type of memory, which for bf16 and 8-bit floats is bits."""
-    return element.stored if array.dtype != element.stored else array.dtype
 
 
 def _read_back(memory: Memory, where: Any, like: Array) -> Array:

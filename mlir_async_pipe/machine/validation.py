@@ -355,9 +355,8 @@ def _by_induction(question: Callable[[], _Question], arguments: Sequence[Any]) -
                     left = []
                 break
             if horizon < _ENOUGH:
-                found = Diagnostic(
-                    "error", f"an integer wraps after {horizon} periods", "integer-wraps"
-                )
+                message = f"an integer wraps after {horizon} periods"
+                found = Diagnostic("error", message, "integer-wraps")
                 break
             return _Proof(start, start + period * horizon)
     if found is not None and found.code == "data-dependent":
@@ -455,13 +454,11 @@ class _Question:
             raise MachineError(f"{apart[0]} is another term", code="terms-differ")
         shared = one.new.keys() & other.new.keys()
         if any(one.new[variable] != other.new[variable] for variable in shared):
-            raise MachineError(
-                "what loops carry is another term after a period", code="terms-differ"
-            )
+            message = "what loops carry is another term after a period"
+            raise MachineError(message, code="terms-differ")
         if not all(map(np.array_equal, ones, others)):
-            raise MachineError(
-                "what is stored is another term, or in another order", code="terms-differ"
-            )
+            message = "what is stored is another term, or in another order"
+            raise MachineError(message, code="terms-differ")
 
     def _run(self, number: int, given: _Given, completion: str) -> RunResult:
         """Run the program before (0), or after, in a memory of its own."""
@@ -494,16 +491,10 @@ class _Question:
             message = (
                 f"{place} is {other}, and was {one}; {_DRAWS} runs on random data gave the same"
             )
-            return Validation("unknown", code="terms-differ", message=message, place=now.place)
+            return Validation("unknown", "terms-differ", message, now.place)
         difference = Difference(place, one, other, was, now, *shown)
         message = f"{place} is not what it was"
-        return Validation(
-            "different",
-            code="different-value",
-            message=message,
-            place=now.place,
-            difference=difference,
-        )
+        return Validation("different", "different-value", message, now.place, difference)
 
     def _shown(
         self, given: _Given, where: str, index: tuple[int, ...]
@@ -533,7 +524,7 @@ def _racy(race: Race, *, is_after: bool) -> Validation:
     if is_after:
         return Validation("different", race.code, str(race), race.place, race=race)
     message = f"the program before has a race: {race}"
-    return Validation("unknown", code="input-race", message=message, place=race.place)
+    return Validation("unknown", "input-race", message, race.place)
 
 
 # Programs ---------------------------------------------------------------------------------

@@ -243,13 +243,7 @@ class ClockedDetector(Detector):
         super().read(site, threads, where)
 
     def write(
-        self,
-        site: int,
-        threads: Array,
-        where: Array,
-        *,
-        atomic: bool = False,
-        once: Array | None = None,
+        self, site: int, threads: Array, where: Array, *, atomic: bool = False, once: Any = None
     ) -> None:
         """A generic write: the async proxy does not see it before a fence."""
         if atomic:

@@ -63,10 +63,8 @@ from mlir_async_pipe.vocabulary.tensor_mover import (
 def copy_to_lds(site: Site) -> Execute:
     """One transferType a lane; without `async`, gather_to_lds is over when it returns."""
     groups = groups_of(site.op)
-    from_index, to_index = (
-        slice_of(groups["source_indices"]),
-        slice_of(groups["destination_indices"]),
-    )
+    ends = ("source_indices", "destination_indices")
+    from_index, to_index = (slice_of(groups[name]) for name in ends)
     target_at = groups["destination"][0]
     moved = kind_of(ir.TypeAttr(site.op.attributes["transferType"]).value, site.op)
     count = int(np.prod(moved.shape, dtype=np.int64))

@@ -191,10 +191,7 @@ def within_warp(unit: Unit, source: Array) -> tuple[Array, Array]:
 
 
 _SHUFFLES: dict[str, Callable[[Array, Array, Array], tuple[Array, Array]]] = {
-    "xor": lambda lane, offset, width: (
-        lane ^ offset,
-        (lane ^ offset) < (lane // width + 1) * width,
-    ),
+    "xor": lambda lane, by, width: (lane ^ by, (lane ^ by) < (lane // width + 1) * width),
     "up": lambda lane, offset, width: (lane - offset, lane % width >= offset),
     "down": lambda lane, offset, width: (lane + offset, lane % width + offset < width),
     "idx": lambda lane, offset, width: (lane // width * width + offset % width, offset < width),
@@ -307,12 +304,7 @@ def address_in_block(site: Site) -> Execute:
     """The same place in the workgroup memory of another block of the cluster."""
 
     def execute(unit: Unit, address: Array, rank: Array) -> Array:
-        pairs = np.stack(
-            (
-                lanes_of(address, unit.width).astype(np.int64),
-                lanes_of(rank, unit.width).astype(np.int64),
-            )
-        )
+        pairs = np.stack([lanes_of(n, unit.width).astype(np.int64) for n in (address, rank)])
         found = np.zeros(unit.width, np.int64)
         chosen = np.flatnonzero(unit.active())
         for one, block in np.unique(pairs[:, chosen], axis=1).T:
@@ -414,12 +406,8 @@ def _source(
     # Lanes that read nothing stay in the copy: they write zeros.
     staying = good | (unit.active() & ~reading)
     first = np.where(reading, lanes_of(first, unit.width), 0)
-    return access.span(
-        unit,
-        first[:, None] + np.arange(count) * source.element_bytes,
-        source.element_bytes,
-        staying,
-    )
+    addresses = first[:, None] + np.arange(count) * source.element_bytes
+    return access.span(unit, addresses, source.element_bytes, staying)
 
 
 @semantics("nvgpu.ldmatrix")

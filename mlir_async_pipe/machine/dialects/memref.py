@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -106,14 +108,7 @@ def join_index(site: Site) -> Execute:
 def affine_extremum(site: Site) -> Execute:
     function = AffineMap(site.op.attributes["map"])
     pick = np.minimum if site.name == "affine.min" else np.maximum
-
-    def execute(unit: Unit, *operands: Array) -> Array:
-        best, *others = function(operands)
-        for other in others:
-            best = pick(best, other)
-        return best
-
-    return execute
+    return lambda unit, *operands: reduce(pick, function(operands))
 
 
 # Allocation -----------------------------------------------------------------------------
@@ -358,13 +353,8 @@ def reshape(site: Site) -> Execute:
 
 
 def _collapse(memory: MemRef, groups: list[list[int]]) -> MemRef:
-    sizes, strides = [], []
-    for group in groups:
-        total = uniform(1)
-        for number in group:
-            total = total * memory.sizes[number]
-        sizes.append(total)
-        strides.append(memory.strides[group[-1]] if group else uniform(1))
+    sizes = (reduce(mul, (memory.sizes[n] for n in group), uniform(1)) for group in groups)
+    strides = (memory.strides[group[-1]] if group else uniform(1) for group in groups)
     return replace(memory, sizes=tuple(sizes), strides=tuple(strides))
 
 

@@ -117,30 +117,17 @@ def warpgroup_mma(site: Site) -> Execute:
     queue = site.queue()
 
     def execute(unit: Unit, left: MemRef, right: MemRef, start: Array) -> Array:
-        groups = warpgroups(unit, site)
+        matrices = (left, a_places), (right, b_places)
         ends: list[tuple[Array, ...]] = [
-            (
-                lanes,
-                _addresses(unit, left, lanes, a_places),
-                _addresses(unit, right, lanes, b_places),
-            )
-            for lanes in groups
+            (lanes, *(_addresses(unit, matrix, lanes, places) for matrix, places in matrices))
+            for lanes in warpgroups(unit, site)
         ]
         result = unit.launch.memory.zeros((unit.width, start.shape[1]), np.float32)
         result[...] = np.nan
-        if len(groups):
+        if ends:
             arithmetic = ProductArithmetic((left.element, right.element), np.dtype(np.float32))
-            issue_product(
-                unit,
-                site,
-                ends,
-                arithmetic,
-                layout,
-                queue,
-                in_flight(unit, start),
-                lambda: lanes_of(start, unit.width),
-                result,
-            )
+            sums = in_flight(unit, start), lambda: lanes_of(start, unit.width), result
+            issue_product(unit, site, ends, arithmetic, layout, queue, *sums)
         if unit.registers is not None:
             unit.registers.fence(unit.active())
         commit(unit, site, queue)
@@ -191,26 +178,16 @@ def issue_product(
             before.move(chosen & ~before.moved)
         result[chosen] = arithmetic.add(start()[chosen], product[chosen])
 
-    put_in_flight(
-        unit,
-        site,
-        queue,
-        unit.mask_of(np.concatenate([members for members, *_ in ends])),
-        reads,
-        [],
-        sample,
-        write,
-        is_proxy=True,
-        registers=result,
-    )
+    mask = unit.mask_of(np.concatenate([members for members, *_ in ends]))
+    more = {"is_proxy": True, "registers": result}
+    put_in_flight(unit, site, queue, mask, reads, [], sample, write, **more)
 
 
 def in_flight(unit: Unit, registers: Array) -> AsyncOp | None:
     """The product that is going to fill these registers, None if none is in flight."""
     for operation in unit.queues.pending():
-        if operation.registers is not None and (
-            operation.registers is registers or operation.registers is registers.base
-        ):
+        filled = operation.registers
+        if filled is not None and (filled is registers or filled is registers.base):
             return operation
     return None
 
