@@ -193,8 +193,12 @@ def enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | Non
     if how == "read":
         launch.detector.read(site.number, threads, touched)
     else:
-        stored = None if values is None else lanes_of(values, unit.width)[lanes]
-        once = None if stored is None else _once_a_warp(unit, lanes, touched, stored)
+        once = None
+        if values is not None:
+            # A number for each lane, that those of a warp share which store one value to one place.
+            stored = identities(lanes_of(values, unit.width)[lanes]).reshape(len(lanes), -1)
+            rows = np.column_stack((unit.threads[lanes] // unit.warp, touched, stored))
+            once = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
         launch.detector.write(site.number, threads, touched, atomic=how == "atomic", once=once)
     return False
 
@@ -216,13 +220,6 @@ def _in_need(unit: Unit, where: ByteSpan, condition: int, holds: bool) -> ByteSp
         return where
     lanes = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
     return replace(where, lanes=lanes & (lanes_of(truth, unit.width) == holds))
-
-
-def _once_a_warp(unit: Unit, lanes: Array, touched: Array, stored: Array) -> Array:
-    """A number for each lane, that those of a warp share which store one value to one place."""
-    warps = unit.threads[lanes] // unit.warp
-    rows = np.column_stack((warps, touched, identities(stored).reshape(len(lanes), -1)))
-    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
 
 
 def _ends_of_warps(unit: Unit, where: ByteSpan) -> ByteSpan:

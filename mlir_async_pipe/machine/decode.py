@@ -793,16 +793,18 @@ class Unit:
                 block = region.blocks[number]
                 # Lanes that are ahead and wait elsewhere keep the values that they have.
                 diverged = self.mask is not entry_mask
-                self._bind(block.arguments, passed, diverged)
+                values = self.frame.values
+                for key, value in zip(block.arguments, passed, strict=True):
+                    values[key] = merge(self.mask, value, values.get(key)) if diverged else value
                 if diverged:
                     self._run_keeping(block)
                 else:
                     self._run(block)
                 if block.jump is None:
-                    left = merge(self.mask, [self.frame.values[key] for key in block.leave], left)
+                    left = merge(self.mask, [values[key] for key in block.leave], left)
                     continue
-                values = [self.frame.values[key] for key in block.jump.operands]
-                for target, mask, out in block.jump.execute(self, *values):
+                given = [values[key] for key in block.jump.operands]
+                for target, mask, out in block.jump.execute(self, *given):
                     if mask is NONE:
                         continue
                     if region.polls and target <= number:
@@ -821,17 +823,12 @@ class Unit:
         induction, values = self.launch.memory.induction, self.frame.values
         for one, other in compared if induction is not None else ():
             if induction.depends(values.get(one), values.get(other)):
-                apart = partial(self._apart, one, other)
+
+                def apart(_: Any, one: int = one, other: int = other) -> Any:
+                    return values[other] - values[one]
+
                 return tuple(induction.follow(self, passed, iterate, apart))
         return passed
-
-    def _apart(self, one: int, other: int, passed: tuple[Any, ...]) -> Any:
-        return self.frame.values[other] - self.frame.values[one]
-
-    def _bind(self, keys: tuple[int, ...], passed: tuple[Any, ...], keep: bool) -> None:
-        values = self.frame.values
-        for key, value in zip(keys, passed, strict=True):
-            values[key] = merge(self.mask, value, values.get(key)) if keep else value
 
     def _run_keeping(self, block: DecodedBlock) -> None:
         values = self.frame.values

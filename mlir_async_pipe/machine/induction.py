@@ -548,13 +548,11 @@ def _known(unit: Any, carried: Any) -> tuple[Any, ...]:
         _queue(fifo, [fifo.thread_marks, unit.frame.marks.get(name)])
         for name, fifo in sorted(unit.queues.fifos.items())
     ]
-    tokens = [
-        (
-            unit.queues.fifos[token.queue].issued.shape,
-            (_marks(unit, token).count - token.number).tobytes(),
-        )
-        for token in _tokens(carried)
-    ]
+    tokens = []
+    for token in _tokens(carried):
+        fifo = unit.queues.fifos[token.queue]
+        marks = unit.frame.marks.get(token.queue, fifo.thread_marks)
+        tokens.append((fifo.issued.shape, (marks.count - token.number).tobytes()))
     return (
         [part.tobytes() for part in shadow],
         *(flights, places, queues, tokens),
@@ -612,10 +610,6 @@ def _registers(unit: Any, carried: Any, kinds: Array) -> list[Any]:
         if product is not None:
             found.append((number, flights.index(product)))
     return found
-
-
-def _marks(unit: Any, token: Token) -> Marks:
-    return unit.frame.marks.get(token.queue, unit.queues.fifos[token.queue].thread_marks)
 
 
 def _queue(fifo: Fifo, marks: list[Marks | None]) -> tuple[Any, ...]:

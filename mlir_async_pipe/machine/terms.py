@@ -644,10 +644,6 @@ def _filled_like(number: int) -> Any:
     return filled
 
 
-def _same_elements(table: TermTable, one: Any, other: Any, **kwargs: Any) -> bool:
-    return one.shape == other.shape and bool((identities(one) == identities(other)).all())
-
-
 def _einsum(table: TermTable, formula: str, left: Any, right: Any, **kwargs: Any) -> Any:
     """Sums of products over the letters that the result lacks; "..." are the lanes.
 
@@ -684,7 +680,9 @@ def _einsum(table: TermTable, formula: str, left: Any, right: Any, **kwargs: Any
 _FUNCTIONS: dict[Any, Any] = {
     np.where: _where,
     np.broadcast_arrays: _broadcast,
-    np.array_equal: _same_elements,
+    np.array_equal: lambda table, one, other, **kwargs: (
+        one.shape == other.shape and bool((identities(one) == identities(other)).all())
+    ),
     np.clip: lambda table, value, low, high, **kwargs: np.minimum(np.maximum(value, low), high),
     np.einsum: _einsum,
     np.zeros_like: _filled_like(0),

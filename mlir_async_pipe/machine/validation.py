@@ -631,43 +631,34 @@ def _arguments(
         raise UsageError(
             f"'{name}' takes {len(types)} arguments, {len(given)} given", code="bad-argument"
         )
-    values: list[Any] = []
-    kinds: list[Kind | None] = []
-    shapes: dict[str, tuple[int, ...]] = {}
-    for number, mlir_type in enumerate(types):
-        value = given[number] if given else None
-        if isinstance(value, Moving):
-            values.append(value.number(table, kind_of(mlir_type).dtype))
-            kinds.append(None)
-            continue
-        if not (value is None or isinstance(value, Data)):
-            values.append(value)
-            kinds.append(None)
-            continue
-        label = f"arg{number}"
-        kind, shape = _data(label, mlir_type, value)
-        is_large = (
-            large is not None and math.prod(shape) >= large and str(mlir_type).startswith("memref<")
-        )
-        if is_large and not kind.shape:
-            shapes[label] = shape
-            values.append(LongArray(label, number + 1, shape, kind.stored))
-            kinds.append(kind)
-            continue
-        if any(isinstance(size, Moving) for size in shape):
-            sizes = tuple(
-                size.number(table, np.int64) if isinstance(size, Moving) else size for size in shape
-            )
-            values.append(LongArray(label, number + 1, sizes, kind.stored))
-            kinds.append(None)
-            continue
-        shapes[label] = shape
-        # A byte of memory that holds an i1 is 0 or 1, and one that holds an i4 is 0 to 15.
-        of = kind.dtype if kind.name == "i1" else kind.stored
-        held = inputs(table, label, shape, of).view(kind.stored)
-        values.append(held & np.uint8(15) if kind.name == "i4" else held)
-        kinds.append(kind)
-    return _Given(values, kinds, shapes)
+    made = [
+        _argument(table, number, mlir_type, given[number] if given else None, large)
+        for number, mlir_type in enumerate(types)
+    ]
+    shapes = {f"arg{n}": shape for n, (_, kind, shape) in enumerate(made) if kind is not None}
+    return _Given([value for value, _, _ in made], [kind for _, kind, _ in made], shapes)
+
+
+def _argument(
+    table: TermTable, number: int, mlir_type: Any, value: Any, large: int | None
+) -> tuple[Any, Kind | None, tuple[int, ...]]:
+    """The value of an argument, and if it is data its kind and shape."""
+    if isinstance(value, Moving):
+        return value.number(table, kind_of(mlir_type).dtype), None, ()
+    if not (value is None or isinstance(value, Data)):
+        return value, None, ()
+    label = f"arg{number}"
+    kind, shape = _data(label, mlir_type, value)
+    if any(isinstance(size, Moving) for size in shape):
+        sizes = (n.number(table, np.int64) if isinstance(n, Moving) else n for n in shape)
+        return LongArray(label, number + 1, tuple(sizes), kind.stored), None, ()
+    is_memory = str(mlir_type).startswith("memref<") and not kind.shape
+    if is_memory and large is not None and math.prod(shape) >= large:
+        return LongArray(label, number + 1, shape, kind.stored), kind, shape
+    # A byte of memory that holds an i1 is 0 or 1, and one that holds an i4 is 0 to 15.
+    of = kind.dtype if kind.name == "i1" else kind.stored
+    held = inputs(table, label, shape, of).view(kind.stored)
+    return held & np.uint8(15) if kind.name == "i4" else held, kind, shape
 
 
 def _data(label: str, mlir_type: Any, data: Data | None) -> tuple[Kind, tuple[int, ...]]:

@@ -56,17 +56,14 @@ def ceiling_division(left: Array, right: Array) -> Array:
     return quotient + (quotient * safe != left).astype(left.dtype)
 
 
-def _floor_division(left: Array, right: Array) -> Array:
-    return np.floor_divide(left, np.where(right == 0, right.dtype.type(1), right))
+def _by_no_zero(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """A division, by 1 where it is by 0."""
+    return lambda left, right: function(left, np.where(right == 0, right.dtype.type(1), right))
 
 
 def truncating_remainder(left: Array, right: Array) -> Array:
     """The remainder with the sign of the dividend."""
     return left - truncating_division(left, right) * right
-
-
-def _unsigned_remainder(left: Array, right: Array) -> Array:
-    return np.remainder(left, np.where(right == 0, right.dtype.type(1), right))
 
 
 def _shift(function: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -189,12 +186,12 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "arith.subi index.sub llvm.sub arith.subf llvm.fsub": COMBINE["sub"],
     "arith.muli index.mul llvm.mul arith.mulf llvm.fmul": COMBINE["mul"],
     "arith.divsi index.divs llvm.sdiv": truncating_division,
-    "arith.divui index.divu llvm.udiv": on_unsigned(_floor_division),
+    "arith.divui index.divu llvm.udiv": on_unsigned(_by_no_zero(np.floor_divide)),
     "arith.remsi index.rems llvm.srem": truncating_remainder,
-    "arith.remui index.remu llvm.urem": on_unsigned(_unsigned_remainder),
+    "arith.remui index.remu llvm.urem": on_unsigned(_by_no_zero(np.remainder)),
     "arith.ceildivsi index.ceildivs": ceiling_division,
     "arith.ceildivui index.ceildivu": on_unsigned(ceiling_division),
-    "arith.floordivsi index.floordivs": _floor_division,
+    "arith.floordivsi index.floordivs": _by_no_zero(np.floor_divide),
     "arith.andi index.and llvm.and": np.bitwise_and,
     "arith.ori index.or llvm.or": np.bitwise_or,
     "arith.xori index.xor llvm.xor": np.bitwise_xor,

@@ -492,11 +492,7 @@ def _wave_places(site: Site, kind: Kind) -> Any:
     steps = rows[:, None] * lead + columns
     if site.has("transpose"):
         steps = columns * lead + rows[:, None]
-
-    def place(memory: MemRef, indices: tuple[Array, ...]) -> Array:
-        return memory.at(indices)[:, None, None] + steps * memory.element_bytes
-
-    return place
+    return lambda memory, indices: memory.at(indices)[:, None, None] + steps * memory.element_bytes
 
 
 @semantics("gpu.subgroup_mma_constant_matrix")

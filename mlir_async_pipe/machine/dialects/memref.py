@@ -332,11 +332,7 @@ def reinterpret(site: Site) -> Execute:
 def view(site: Site) -> Execute:
     """Bytes seen as another type, from a byte offset on."""
     shape = memref_shape(site.result_type(), site.op)
-
-    def execute(unit: Unit, memory: MemRef, shift: Array, *sizes: Array) -> MemRef:
-        return shape.over(memory.address + shift, list(sizes))
-
-    return execute
+    return lambda unit, memory, shift, *sizes: shape.over(memory.address + shift, list(sizes))
 
 
 @semantics("memref.collapse_shape", "memref.expand_shape")
@@ -418,11 +414,6 @@ def aligned_pointer(site: Site) -> Execute:
 _ARRAY = "!llvm.array<"
 
 
-def _depth(text: str) -> int:
-    """The arrays around the vectors of `!llvm.array<4 x array<2 x vector<2xf32>>>`: 2."""
-    return text.count("array<")
-
-
 def _parted(value: Any, depth: int) -> Any:
     """The rows of a vector as a tuple."""
     if not depth:
@@ -458,7 +449,8 @@ def conversion_cast(site: Site) -> Execute:
     if plain and all(text.startswith("memref<") for text in (*sources, *targets)):
         return lambda unit, value: value
     if plain and targets[0].startswith(_ARRAY):
-        depth = _depth(targets[0])
+        # The arrays around the vectors: 2 in `!llvm.array<4 x array<2 x vector<2xf32>>>`.
+        depth = targets[0].count("array<")
         return lambda unit, value: _parted(value, depth)
     if plain and sources[0].startswith(_ARRAY):
         return lambda unit, value: pack([_joined(value)])

@@ -299,6 +299,10 @@ _VOTES: dict[str, Callable[[Array, Array], Any]] = {
 }
 
 
+def _lanes_alike(values: Array, lanes: Array) -> Array:
+    return np.sum((values == values[:, None]) << lanes, axis=1)
+
+
 @semantics("nvvm.vote.sync", "nvvm.redux.sync", "nvvm.match.sync")
 def together(site: Site) -> Execute:
     """Lanes of a warp are given what those make together that their mask names (PTX ISA, vote.sync, redux.sync, match.sync)."""
@@ -306,7 +310,7 @@ def together(site: Site) -> Execute:
     if site.name == "nvvm.vote.sync":
         make = _VOTES[kind]
     elif site.name == "nvvm.match.sync" and kind == "any":
-        make = _lanes_of_each
+        make = _lanes_alike
     elif site.name == "nvvm.redux.sync" and "true" not in site.text("abs") + site.text("nan"):
         combine = COMBINE.get(kind)
         make = partial(_reduced, combine)
@@ -327,11 +331,6 @@ def together(site: Site) -> Execute:
         return result.settle(found)
 
     return execute
-
-
-def _lanes_of_each(values: Array, lanes: Array) -> Array:
-    """The lanes that have the same value, for each."""
-    return np.sum((values == values[:, None]) << lanes, axis=1)
 
 
 def _reduced(combine: Any, values: Array, lanes: Array) -> Any:
