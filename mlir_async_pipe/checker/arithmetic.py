@@ -135,25 +135,6 @@ def settle(form: Form, facts: Facts) -> Form:
     return forms.substitute(form, values, facts) if values else form
 
 
-def select(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """The value that the condition chooses; OpenError where a path must split."""
-    condition = exact(settle(v[0], facts), facts)
-    if condition is not None:
-        return v[1] if condition else v[2]
-    if v[1] == v[2]:
-        return v[1]
-    following = wrapped(v, facts)
-    if following is not None:
-        return following
-    if not (chooses_numbers(op.op) and any(map(is_about_threads, v[0].symbols))):
-        raise OpenError(v[0])
-    # b + (a - b) * c: each thread has a number of its own, and no path splits.
-    between = forms.subtract(v[1], v[2])
-    if between.is_constant:
-        return forms.add(v[2], forms.scale(v[0], between.constant))
-    return forms.add(v[2], forms.call("mul", v[0], between))
-
-
 def chooses_numbers(op: Any) -> bool:
     """Whether one condition selects one of two integers: a form of all three says which."""
     return str(op.operands[0].type) == "i1" and is_integer(op.results[0].type)
@@ -178,21 +159,6 @@ def wrapped(v: list[Form], facts: Facts) -> Form | None:
     if low < 0 or high > versions.constant:
         return None
     return forms.modulo(x, versions.constant, facts)
-
-
-def extreme(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """The smaller or the larger one, as the row says, of signed or unsigned numbers."""
-    a, b = _as_read(op, v, facts)
-    if a is None or b is None:
-        return None
-    name, (low, high) = op.row.method, forms.bounds(forms.subtract(a, b), facts)
-    if high is not None and high <= 0:
-        found = a if name == "min" else b
-    elif low is not None and low >= 0:
-        found = b if name == "min" else a
-    else:
-        found = forms.call(name, a, b)
-    return stored(found, op.bits, facts)
 
 
 # Division, remainder and shift to the right, of forms.
@@ -220,31 +186,6 @@ def _read(op: Typed, v: list[Form], facts: Facts) -> tuple[Form, Form] | None:
     if a is None or b is None or b == forms.ZERO or not _not_negative(b, facts):
         return None
     return a, b
-
-
-def divide(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    found = _read(op, v, facts)
-    if found is None or (op.row.rounding == "zero" and not _not_negative(found[0], facts)):
-        return None
-    a, b = found
-    if op.row.rounding == "up":
-        a = forms.add(a, forms.add(b, Form(-1)))
-        if not in_64_bits(a, facts):
-            return None
-    if not (b.is_constant or _not_negative(a, facts)):
-        return None
-    return stored(forms.apply("quotient", (a, b), facts), op.bits, facts)
-
-
-def remainder(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """A remainder: of numbers that are not negative, or rounded down by a constant."""
-    found = _read(op, v, facts)
-    if found is None:
-        return None
-    down = op.row.rounding == "down" and found[1].is_constant
-    if not (down or _not_negative(found[0], facts)):
-        return None
-    return stored(forms.apply("remainder", found, facts), op.bits, facts)
 
 
 def is_shift(op: Typed, form: Form) -> bool:
@@ -335,13 +276,6 @@ def both(a: Form, b: Form) -> Form:
         if one.is_constant:
             return other if one.constant else forms.ZERO
     return forms.call("and", a, b)
-
-
-def cmp(op: Typed, v: list[Form], facts: Facts) -> Form | None:
-    """A comparison by the predicate of its op, of what is known of its operands: what is asked of it by itself, and as
-    a part of a condition, is then one atom."""
-    name, (a, b) = op.detail, (settle(x, facts) for x in v)
-    return None if name is None else compare(name, a, b, facts, op.given)
 
 
 Bound = Callable[[list[Form], Facts], Form | None]
@@ -448,19 +382,75 @@ class Forms(Domain[Form, Facts]):
             return result(op, v[0], v, known)
         return signed(v[0], op.given) if op.row.sign == "s" else unsigned(v[0], op.given, known)
 
-    div = staticmethod(divide)
-    rem = staticmethod(remainder)
+    def div(self, op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        found = _read(op, v, facts)
+        if found is None or (op.row.rounding == "zero" and not _not_negative(found[0], facts)):
+            return None
+        a, b = found
+        if op.row.rounding == "up":
+            a = forms.add(a, forms.add(b, Form(-1)))
+            if not in_64_bits(a, facts):
+                return None
+        if not (b.is_constant or _not_negative(a, facts)):
+            return None
+        return stored(forms.apply("quotient", (a, b), facts), op.bits, facts)
+
+    def rem(self, op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        """A remainder: of numbers that are not negative, or rounded down by a constant."""
+        found = _read(op, v, facts)
+        if found is None:
+            return None
+        down = op.row.rounding == "down" and found[1].is_constant
+        if not (down or _not_negative(found[0], facts)):
+            return None
+        return stored(forms.apply("remainder", found, facts), op.bits, facts)
+
+    def select(self, op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        """The value that the condition chooses; OpenError where a path must split."""
+        condition = exact(settle(v[0], facts), facts)
+        if condition is not None:
+            return v[1] if condition else v[2]
+        if v[1] == v[2]:
+            return v[1]
+        following = wrapped(v, facts)
+        if following is not None:
+            return following
+        if not (chooses_numbers(op.op) and any(map(is_about_threads, v[0].symbols))):
+            raise OpenError(v[0])
+        # b + (a - b) * c: each thread has a number of its own, and no path splits.
+        between = forms.subtract(v[1], v[2])
+        if between.is_constant:
+            return forms.add(v[2], forms.scale(v[0], between.constant))
+        return forms.add(v[2], forms.call("mul", v[0], between))
+
+    def min(self, op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        """The smaller or the larger one, as the row says, of signed or unsigned numbers."""
+        a, b = _as_read(op, v, facts)
+        if a is None or b is None:
+            return None
+        name, (low, high) = op.row.method, forms.bounds(forms.subtract(a, b), facts)
+        if high is not None and high <= 0:
+            found = a if name == "min" else b
+        elif low is not None and low >= 0:
+            found = b if name == "min" else a
+        else:
+            found = forms.call(name, a, b)
+        return stored(found, op.bits, facts)
+
+    max = min
+
+    def cmp(self, op: Typed, v: list[Form], facts: Facts) -> Form | None:
+        """A comparison by the predicate of its op, of what is known of its operands: what is asked of it by itself, and as
+        a part of a condition, is then one atom."""
+        name, (a, b) = op.detail, (settle(x, facts) for x in v)
+        return None if name is None else compare(name, a, b, facts, op.given)
 
     def shr(self, op: Typed, v: list[Form], known: Facts) -> Form | None:
         """A division by a power of two that rounds down."""
         if op.bits == 1 or not is_shift(op, v[1]):
             return None
         division = op._replace(row=Operator("div", op.row.sign, "down"))
-        return divide(division, [v[0], Form(1 << v[1].constant)], known)
-
-    select = staticmethod(select)
-    min = max = staticmethod(extreme)
-    cmp = staticmethod(cmp)
+        return self.div(division, [v[0], Form(1 << v[1].constant)], known)
 
 
 FORMS = Forms()

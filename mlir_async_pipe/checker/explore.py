@@ -165,7 +165,11 @@ class Explorer:
         # Loops that certainly have few iterations: these are not taken for each other.
         short = (loop.number for loop in self.flow.loops if loop.bounds and is_short(loop.place))
         self.short = frozenset(() if self.rung is Rung.SYMBOLS else short)
-        self.tested = _tests(self.flow)
+        left: dict[int, set[int]] = {}
+        for loop, block, _ in self.flow.edges_of_loops("leave"):
+            left.setdefault(loop, set()).add(block.number)
+        # The blocks at which loops are left that are left at one place: their tests.
+        self.tested = {min(blocks): loop for loop, blocks in left.items() if len(blocks) == 1}
         # Loops around others, that carry nothing that a path looks at.
         self.around = {
             header
@@ -746,14 +750,6 @@ class Explorer:
             self.values.forget_chosen(state, None)
             self._another_thread(edge.target, 0, state)
         self._push(edge.target, 0, state)
-
-
-def _tests(flow: Flow) -> dict[int, int]:
-    """The blocks at which loops are left that are left at one place: their tests."""
-    places: dict[int, set[int]] = {}
-    for loop, block, _ in flow.edges_of_loops("leave"):
-        places.setdefault(loop, set()).add(block.number)
-    return {min(blocks): loop for loop, blocks in places.items() if len(blocks) == 1}
 
 
 # Modulo what the iteration numbers of a kernel's loops must be known.

@@ -28,6 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     users,
     walk_named,
 )
+from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.numbers import evaluate
 from mlir_async_pipe.vocabulary import named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
@@ -80,18 +81,15 @@ def _answered(condition: Value, result: Value, answer: int) -> bool | None:
 def _until(again: Block, first: Block) -> list[Block] | None:
     """The blocks from `first` on until control comes to `again`, as it must; None if it need not, or if they do more
     than compute."""
+    blocks = walked([first], lambda block: () if block == again else terminator(block).successors)
     found: list[Block] = []
-    pending = [first]
-    while pending:
-        block = pending.pop()
-        if block == again or block in found:
+    for block in blocks:
+        if block == again:
             continue
-        end = terminator(block)
-        idle = end.name in BRANCH_ROWS and all(map(_is_idle, operations(block)[:-1]))
-        if not idle or len(found) == MOST_BLOCKS:
+        idle = all(map(_is_idle, operations(block)[:-1]))
+        if not idle or terminator(block).name not in BRANCH_ROWS or len(found) == MOST_BLOCKS:
             return None
         found.append(block)
-        pending.extend(end.successors)
     return found
 
 
