@@ -520,10 +520,9 @@ def share_rings(plans: list[RingPlan], limit: int | None, around: Surroundings) 
     for ring in rings:
         loop = ring[0].loop
         kernels.setdefault(enclosing(loop, KERNEL_OPS) or loop, []).append(ring)
-    fitted = {
-        ring[0].loop: ring for own in kernels.values() for ring in _fitted(own, limit, around)
-    }
-    return [fitted[ring[0].loop] for ring in rings]
+    fitted = (ring for own in kernels.values() for ring in _fitted(own, limit, around))
+    by_loop = {ring[0].loop: ring for ring in fitted}
+    return [by_loop[ring[0].loop] for ring in rings]
 
 
 def _check_phases(ring: SharedRing) -> None:
@@ -585,14 +584,11 @@ def _fitted(rings: list[SharedRing], limit: int | None, around: Surroundings) ->
 
 def _with_slots(ring: SharedRing) -> SharedRing:
     versions = max(_slots(a, b) for a, b in product(ring, ring) if _may_follow(ring, a, b))
-    return tuple(
-        replace(
-            plan,
-            versions=versions,
-            buffers=tuple(replace(buffer, versions=versions) for buffer in plan.buffers),
-        )
-        for plan in ring
-    )
+    made = []
+    for plan in ring:
+        buffers = tuple(replace(buffer, versions=versions) for buffer in plan.buffers)
+        made.append(replace(plan, versions=versions, buffers=buffers))
+    return tuple(made)
 
 
 def _slots(before: RingPlan, after: RingPlan) -> int:
