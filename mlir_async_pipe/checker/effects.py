@@ -2,7 +2,7 @@
 
 load, store     checked; other threads' accesses up to the next barrier are checked against it
 copy            checked, then it joins the open group of its queue
-commit, wait, barrier     see `groups`
+commit, wait, barrier     see `commit_groups`
 """
 
 from __future__ import annotations

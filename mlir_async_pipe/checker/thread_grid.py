@@ -55,7 +55,7 @@ class Threads:
     @property
     def least_size(self) -> int:
         """How many threads there are at least: of an unknown block only one warp counts."""
-        return self.lanes if self.size is None else self.size[0] * self.size[1] * self.size[2]
+        return self.lanes if self.size is None else prod(self.size)
 
 
 @lru_cache(maxsize=64)
@@ -63,7 +63,7 @@ def thread_facts(threads: Threads) -> Mapping[Atom, AtomRange]:
     """The ranges of the thread ids of any thread of the block."""
     size = threads.size or (threads.most,) * 3
     facts = {Atom("tid", axis): AtomRange(0, size[i] - 1) for i, axis in enumerate("xyz")}
-    total = size[0] * size[1] * size[2] if threads.size else threads.most
+    total = prod(size) if threads.size else threads.most
     facts[Atom("tid", "lane")] = AtomRange(0, threads.lanes - 1)
     facts[Atom("tid", "warp")] = AtomRange(0, max(0, (total - 1) // threads.lanes))
     return facts
