@@ -31,7 +31,6 @@ from mlir_async_pipe.machine.long_arrays import LongArrays, moves
 from mlir_async_pipe.machine.term_table import (
     ANY,
     ANY_BYTE,
-    BITS,
     BYTE,
     CONSTANT,
     COUNT,
@@ -384,11 +383,7 @@ def _of_one_type(table: TermTable, one: Array, other: Array) -> tuple[Array, Arr
     """Terms as what they are the bits of, in pairs; constants in the type of what they stand beside.
 
     A register that holds 0, then i32(x + y): 0.0 and x + y, as in a program that has types."""
-    bare = [side.copy() for side in (one, other)]
-    for side in bare:
-        bits = table.named(BITS)[table.code[side]]
-        side[bits] = table.operand(side[bits], 0)
-    first, second = bare
+    first, second = table.bare(one), table.bare(other)
     constant = table.is_constant(second)
     second[constant] = _as_types_of(table, first, second)[constant]
     return _as_types_of(table, second, first), second
@@ -423,10 +418,7 @@ def _bind(
     table: TermTable, stated: Array, found: Array, new: dict[int, int], depth: int = 0
 ) -> None:
     """Find values of the variables in `stated` with which it is `found`, if there are any."""
-    stated = stated.copy()
-    bits = table.named(BITS)[table.code[stated]]
-    stated[bits] = table.operand(stated[bits], 0)
-    pairs, _ = _distinct(stated, found)
+    pairs, _ = _distinct(table.bare(stated), found)
     for operator, chosen in table.groups(pairs[:, 0]):
         mine, theirs = pairs[chosen].T
         theirs = table.bitcast(theirs, operator.dtype)

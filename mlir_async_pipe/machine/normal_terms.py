@@ -39,9 +39,9 @@ from mlir_async_pipe.machine.term_table import (
     TermTable,
     in_cells,
     is_leaf,
+    too_many,
 )
 from mlir_async_pipe.machine.terms import EXTREMES, Terms, apply, lift, made_again
-from mlir_async_pipe.session.diagnostics import MachineError
 
 Array = np.ndarray
 
@@ -796,10 +796,8 @@ def _gather(
 
 def _check_operands(table: TermTable, count: int) -> None:
     if 16 * count > table.limit:
-        raise MachineError(
-            f"sums, or maxima, of {count} operands are more than {table.limit} bytes hold",
-            code="too-many-terms",
-            advice="validate smaller shapes, or a smaller grid, or raise memory_limit",
+        raise too_many(
+            f"sums, or maxima, of {count} operands are more than {table.limit} bytes hold"
         )
 
 

@@ -43,6 +43,11 @@ def needs_numbers(what: str) -> MachineError:
     )
 
 
+def too_many(message: str) -> MachineError:
+    advice = "validate smaller shapes, or a smaller grid, or raise memory_limit"
+    return MachineError(message, code="too-many-terms", advice=advice)
+
+
 @dataclass(frozen=True)
 class Operator:
     """What a term applies, to how many others, and the type of what it gives."""
@@ -257,11 +262,7 @@ class TermTable:
 
     def _check(self, more: int, terms: int) -> None:
         if self.bytes + more > self.limit:
-            raise MachineError(
-                f"{terms} terms are more than {self.limit} bytes hold",
-                code="too-many-terms",
-                advice="validate smaller shapes, or a smaller grid, or raise memory_limit",
-            )
+            raise too_many(f"{terms} terms are more than {self.limit} bytes hold")
 
     # Constants, bits and bytes ------------------------------------------------------------
 
@@ -277,9 +278,7 @@ class TermTable:
         """The same bits as another type of the same size."""
         if self.has_dtype(ids, dtype).all():
             return ids
-        flat = ids.reshape(-1).copy()
-        stripped = self.named(BITS)[self.code[flat]]
-        flat[stripped] = self.operand(flat[stripped], 0)
+        flat = self.bare(ids)
         differ = ~self.has_dtype(flat, dtype)
         number, joined = self.is_constant(flat), self.named(JOIN)[self.code[flat]]
         count = self.named(COUNT)[self.code[flat]] & (dtype.kind in "iu")
@@ -298,11 +297,16 @@ class TermTable:
             flat[differ] = self.make(BITS, dtype, flat[differ])
         return flat.reshape(ids.shape)
 
+    def bare(self, ids: Array) -> Array:
+        """Terms, in one row, as what they are the bits of."""
+        flat = ids.reshape(-1).copy()
+        bits = self.named(BITS)[self.code[flat]]
+        flat[bits] = self.operand(flat[bits], 0)
+        return flat
+
     def cells_of(self, ids: Array, size: int) -> Array:
         """The bytes of terms of so many, in a last axis of their own."""
-        flat = ids.reshape(-1).copy()
-        stripped = self.named(BITS)[self.code[flat]]
-        flat[stripped] = self.operand(flat[stripped], 0)
+        flat = self.bare(ids)
         cells = (flat[:, None] << PLACES) | np.arange(size)
         number = self.is_constant(flat)
         if number.any():
