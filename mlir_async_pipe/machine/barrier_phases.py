@@ -184,7 +184,7 @@ class Mbarriers:
         if not chosen:
             return False
         ((operation, _),) = self.policy.order([(pair[1], pair[1].lanes) for pair in chosen])[:1]
-        operation.move(operation.lanes & ~operation.moved)
+        operation.move(operation.lanes)
         self.settle()
         return True
 
@@ -221,8 +221,7 @@ class Mbarriers:
                 self.detector.report("block-ended", site, operation.site)
             else:
                 self.detector.report(code, operation.site, thread=thread)
-            if not operation.has_moved:
-                operation.move(operation.lanes & ~operation.moved)
+            operation.move(operation.lanes)
             self._complete(operation)
         self.at.clear()
         for each in (self.in_flight, self.products, self.commits):

@@ -114,13 +114,20 @@ class AsyncOp:
         return -1
 
     def move(self, chosen: Array) -> None:
-        """Let the data of the lanes `chosen` arrive: sample what is not sampled, write."""
+        """Let the data of the lanes `chosen` arrive, if it has not: sample what is not sampled, write."""
+        chosen = chosen & ~self.moved
+        if not chosen.any():
+            return
+        self.take(chosen)
+        self.write(chosen)
+        self.moved |= chosen
+
+    def take(self, chosen: Array) -> None:
+        """Sample the source for the lanes `chosen`, if it has not been."""
         late = chosen & ~self.sampled
         if late.any():
             self.sample(late)
             self.sampled |= late
-        self.write(chosen)
-        self.moved |= chosen
 
 
 class Marks:
@@ -248,7 +255,9 @@ class Queues:
 
     def wait(self, queue: Queue, active: Array, left: Array, marks: Marks) -> None:
         """Block until at most `left` groups of `marks` are in flight."""
-        self.cover(queue, marks.covered_by(active, left))
+        fifo = self.fifo(queue)
+        fifo.covered = np.maximum(fifo.covered, marks.covered_by(active, left))
+        self._finish(fifo, [(op, op.ordinal <= fifo.covered) for op in fifo.pending])
 
     def wait_reads(self, queue: Queue, active: Array, left: Array, marks: Marks) -> None:
         """Block until at most `left` groups of `marks` may still read their source."""
@@ -257,10 +266,7 @@ class Queues:
         for operation in fifo.pending:
             done = operation.lanes & ~operation.covered & ~operation.released
             done &= operation.ordinal <= fifo.read
-            late = done & ~operation.sampled & ~operation.moved
-            if late.any():
-                operation.sample(late)
-                operation.sampled |= late
+            operation.take(done & ~operation.moved)
             if done.any():
                 self.detector.complete_reads(operation, done)
                 operation.released |= done
@@ -271,15 +277,8 @@ class Queues:
         counted = fifo.counted.get(counter)
         if counted is not None:
             last = np.where(active, counted - left - 1, -1)
-            self._finish(
-                fifo, [(op, op.rank <= last) for op in fifo.pending if op.counter == counter]
-            )
-
-    def cover(self, queue: Queue, up_to: Array) -> None:
-        """Promise that all ops with an ordinal of at most `up_to` are over."""
-        fifo = self.fifo(queue)
-        fifo.covered = np.maximum(fifo.covered, up_to)
-        self._finish(fifo, [(op, op.ordinal <= fifo.covered) for op in fifo.pending])
+            mine = [op for op in fifo.pending if op.counter == counter]
+            self._finish(fifo, [(op, op.rank <= last) for op in mine])
 
     def _finish(self, fifo: Fifo, covered: list[tuple[AsyncOp, Array]]) -> None:
         """The ops are over in the lanes given with each."""
@@ -289,9 +288,7 @@ class Queues:
             if done.any():
                 finished.append((operation, done))
         for operation, done in self.policy.order(finished):
-            still = done & ~operation.moved
-            if still.any():
-                operation.move(still)
+            operation.move(done)
         for operation, done in finished:
             self.detector.complete(operation, done)
             operation.covered |= done

@@ -561,11 +561,9 @@ class Random(Policy):
         chosen = operation.lanes & ~operation.moved
         if self.random.random() < 0.5:
             chosen = chosen & (self.random.random(len(chosen)) < 0.5)
-        fresh = chosen & ~operation.sampled
-        if fresh.any():
-            operation.sample(fresh)
-            operation.sampled |= fresh
-        elif chosen.any():
+        if (chosen & ~operation.sampled).any():
+            operation.take(chosen)
+        else:
             operation.move(chosen)
 
     def order(self, finished: list[Any]) -> list[Any]:

@@ -240,9 +240,7 @@ def _finish(unit: Unit) -> None:
         # What it writes is there when the kernel has ended; what it reads must be its own until then.
         if not operation.released[left].all():
             unit.launch.detector.report(code, operation.site, thread=thread)
-        still = left & ~operation.moved
-        if still.any():
-            operation.move(still)
+        operation.move(left)
         unit.launch.detector.complete(operation, left)
         unit.launch.detector.retire(operation)
 

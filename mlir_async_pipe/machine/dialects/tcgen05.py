@@ -358,8 +358,7 @@ def _issue_product(
     def write(chosen: Array) -> None:
         # Products of one thread are executed in order.
         for earlier in takewhile(lambda one: one is not operation, core.operations):
-            if not earlier.moved.all():
-                earlier.move(earlier.lanes)
+            earlier.move(earlier.lanes)
         before = data[target].view(np.float32) if adds else np.float32(0)
         data[target] = contiguous(before + result, np.float32).view(np.uint32)
 

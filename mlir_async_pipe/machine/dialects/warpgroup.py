@@ -174,8 +174,8 @@ def issue_product(
 
     def write(chosen: Array) -> None:
         # Products of one warp complete in order, so what this one adds to is complete.
-        if before is not None and (chosen & ~before.moved).any():
-            before.move(chosen & ~before.moved)
+        if before is not None:
+            before.move(chosen)
         result[chosen] = arithmetic.add(start()[chosen], product[chosen])
 
     mask = unit.mask_of(np.concatenate([members for members, *_ in ends]))
