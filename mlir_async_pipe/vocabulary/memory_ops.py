@@ -81,22 +81,8 @@ def neighbours(size: str | int) -> Extent:
 bytes_of = neighbours
 
 
-def vector_result(op: Any) -> tuple[int, ...]:
-    """The shape of the vector in result 0 (a scalar: the single element)."""
-    return shape_of(op.results[0].type)
-
-
-def vector_loaded(op: Any) -> tuple[int, ...]:
-    """The elements that a vector in result 0 is made of: one, where the memref holds such vectors."""
-    return _elements(op.results[0].type, op.operands[0].type)
-
-
-def vector_stored(op: Any) -> tuple[int, ...]:
-    """The same of the vector in operand 0, which goes to operand 1."""
-    return _elements(op.operands[0].type, op.operands[1].type)
-
-
 def _elements(vector: Any, memory: Any) -> tuple[int, ...]:
+    """The elements that a vector is made of: one, where the memref holds such vectors."""
     return () if ir.MemRefType(memory).element_type == vector else shape_of(vector)
 
 
@@ -138,11 +124,6 @@ def bytes_held(number: int | None = None) -> Extent:
         return None if layout is None else (-(-layout.bits // 8),)
 
     return extent
-
-
-def matrix_row(op: Any) -> tuple[int, ...]:
-    """ldmatrix: each active lane names one row of 16 bytes."""
-    return (16 // element_bytes(op.operands[0].type),)
 
 
 def matrix_tile(op: Any) -> tuple[int, ...] | None:
@@ -362,8 +343,8 @@ MEMORY_ROWS = {
         _store("memref.store", element),
         _somewhere("affine.load", _PLACE, "read"),
         _somewhere("affine.store", ("value", *_PLACE), "write"),
-        _load("vector.load", vector_loaded),
-        _store("vector.store", vector_stored),
+        _load("vector.load", lambda op: _elements(op.results[0].type, op.operands[0].type)),
+        _store("vector.store", lambda op: _elements(op.operands[0].type, op.operands[1].type)),
         _transfer("vector.transfer_read", (*_PLACE, "padding", "mask?"), "read"),
         _transfer("vector.transfer_write", ("value", *_PLACE, "mask?"), "write"),
         _masked_row("vector.maskedload", "read", "padding"),
@@ -513,7 +494,13 @@ _WAVE_TILES = (
     ),
     Row("nvvm.wmma.load", ("memory", "stride"), (_wmma_tile("read"),)),
     Row("nvvm.wmma.store", ("memory", "values*", "stride"), (_wmma_tile("write"),)),
-    _load("nvgpu.ldmatrix", matrix_row, active_lanes=matrix_lanes, contiguous=True),
+    # Each active lane names one row of 16 bytes.
+    _load(
+        "nvgpu.ldmatrix",
+        lambda op: (16 // element_bytes(op.operands[0].type),),
+        active_lanes=matrix_lanes,
+        contiguous=True,
+    ),
     *(
         Row(
             op,
@@ -534,7 +521,7 @@ _WAVE_TILES = (
     ),
     # Each lane reads at the address it names; what it read goes to other lanes.
     *(
-        _load(op, vector_result, contiguous=True)
+        _load(op, lambda op: shape_of(op.results[0].type), contiguous=True)
         for op in ("amdgpu.transpose_load", "amdgpu.global_transpose_load")
     ),
     *(_reads(f"rocdl.{name}") for name in _TRANSPOSING.split()),

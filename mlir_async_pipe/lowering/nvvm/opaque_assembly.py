@@ -198,7 +198,8 @@ def _last_of_special(ops: list[Operation]) -> tuple[Value, ...]:
     if 2 * covered.bit_count() > special:
         return ()
     values: list[Value] = []
-    registers = [op for op in ops if _has_register(op)]
+    single = (op for op in ops if len(op.results) == 1)
+    registers = [op for op in single if type_text(op.results[0].type) in ("f32", "i32")]
     while registers and covered != (1 << special) - 1 and len(values) < MOST_EVENTS:
         best = max(registers, key=lambda op: (needs[op] & ~covered).bit_count())
         if not needs[best] & ~covered:
@@ -210,10 +211,6 @@ def _last_of_special(ops: list[Operation]) -> tuple[Value, ...]:
 
 def _is_special(op: Operation) -> bool:
     return costs_of(None).unit_of(op.name, op.name.partition(".")[0]).unit == SPECIAL
-
-
-def _has_register(op: Operation) -> bool:
-    return len(op.results) == 1 and type_text(op.results[0].type) in ("f32", "i32")
 
 
 def _hold(wait: Operation, values: tuple[Value, ...]) -> None:

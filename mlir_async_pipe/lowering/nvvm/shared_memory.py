@@ -14,6 +14,7 @@ A `memref.alloc` in workgroup space would silently become a call of malloc. A ke
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -527,11 +528,8 @@ def _shared_first(
 ) -> list[SharedBuffer]:
     """The globals to move, those of the most kernels first: a kernel asks for all bytes up to the
     last global that it uses, whoever the others belong to."""
-
-    def kernels_with(name: str) -> int:
-        return sum(any(b.name == name for b in buffers) for buffers in needed.values())
-
-    return sorted(moved.values(), key=lambda buffer: -kernels_with(buffer.name))
+    kernels_with = Counter(n for buffers in needed.values() for n in {b.name for b in buffers})
+    return sorted(moved.values(), key=lambda buffer: -kernels_with[buffer.name])
 
 
 def _own_bytes(kernel: Operation, gpu_module: Operation) -> int:

@@ -295,16 +295,12 @@ def drop_empty_groups(root: Operation, chip: Chip, session: Session) -> None:
     """Erase the empty groups that nothing names, then count all token waits again."""
     empty = [op for op in walk(root) if is_group(op) and NO_COPIES in op.attributes]
     unnamed = [op for op in empty if not any(map(is_used, op.results))]
-    if not unnamed or _has_bare_waits(root):
+    # A wait with a count and no token cannot be counted again.
+    if not unnamed or walk_named(root, "nvvm.cp.async.wait.group".__eq__):
         return
     for op in unnamed:
         op.erase()
     passes.run_one("async-pipe-count-waits", root, session, chip=chip.name)
-
-
-def _has_bare_waits(root: Operation) -> bool:
-    """Whether some wait has a count but no token: it cannot be counted again."""
-    return any(op.name == "nvvm.cp.async.wait.group" for op in walk(root))
 
 
 # Groups and waits of async copies become marks and mark waits, or counter waits.
