@@ -80,11 +80,9 @@ class Lowered:
         UsageError (launch-argument) for what does not fit, or no such kernel.
         """
         if kernel not in self.parameters:
-            raise UsageError(
-                f"there is no kernel '{kernel}'",
-                code="launch-argument",
-                advice=f"there is {', '.join(self.parameters) or 'none'}",
-            )
+            why = f"there is no kernel '{kernel}'"
+            advice = f"there is {', '.join(self.parameters) or 'none'}"
+            raise UsageError(why, code="launch-argument", advice=advice)
         return launch_values(self.parameters[kernel], values)
 
     @called_by_users
@@ -320,11 +318,9 @@ def _array(value: Any, parameter: EntryParameter) -> _Array:
     ways = ("__cuda_array_interface__", "__array_interface__")
     described = next(filter(None, (getattr(value, way, None) for way in ways)), None)
     if described is None:
-        raise UsageError(
-            f"argument {parameter.argument} is a '{parameter.type}', not {value!r}",
-            code="launch-argument",
-            advice="an array with __cuda_array_interface__, or a NumPy array that the device sees",
-        )
+        why = f"argument {parameter.argument} is a '{parameter.type}', not {value!r}"
+        advice = "an array with __cuda_array_interface__, or a NumPy array that the device sees"
+        raise UsageError(why, code="launch-argument", advice=advice)
     shape, size = tuple(described["shape"]), int(described["typestr"][2:])
     strides = described.get("strides")
     if strides is None:
@@ -368,11 +364,9 @@ def _value(parameter: EntryParameter, value: Any, arrays: dict[int, _Array]) -> 
             return ctypes.c_int64(array.shape[parameter.dimension])
         case "stride":
             return ctypes.c_int64(array.strides[parameter.dimension])
-    raise UsageError(
-        f"argument {parameter.argument} is a '{parameter.type}', whose form is not known here",
-        code="launch-argument",
-        advice="a memref, a pointer, an index or a number of at most 64 bits",
-    )
+    why = f"argument {parameter.argument} is a '{parameter.type}', whose form is not known here"
+    advice = "a memref, a pointer, an index or a number of at most 64 bits"
+    raise UsageError(why, code="launch-argument", advice=advice)
 
 
 def _number(parameter: EntryParameter, value: Any) -> Any:

@@ -85,17 +85,11 @@ def one_gpu_module(root: Operation) -> Operation:
     """
     found = gpu_modules(root)
     if not found:
-        raise LoweringError(
-            "there is no gpu.module to lower",
-            code="no-kernels",
-            at=root,
-            advice="put the kernels in a gpu.module (gpu-kernel-outlining makes one)",
-        )
+        why = "there is no gpu.module to lower"
+        advice = "put the kernels in a gpu.module (gpu-kernel-outlining makes one)"
+        raise LoweringError(why, code="no-kernels", at=root, advice=advice)
     if len(found) > 1:
-        raise LoweringError(
-            f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted",
-            code="several-gpu-modules",
-            at=found[1],
-            advice="split the module",
-        )
+        why = f"{len(found)} gpu.modules are {len(found)} pieces of code, and one can be emitted"
+        advice = "split the module"
+        raise LoweringError(why, code="several-gpu-modules", at=found[1], advice=advice)
     return found[0]

@@ -276,11 +276,8 @@ def with_successor_operands(
     """
     row = BRANCH_ROWS.get(op.name)
     if row is None:
-        raise AsyncPipeError(
-            f"'{op.name}' cannot hand on values: how it moves control is not known",
-            code="unfollowed-control-flow",
-            at=op,
-        )
+        why = f"'{op.name}' cannot hand on values: how it moves control is not known"
+        raise AsyncPipeError(why, code="unfollowed-control-flow", at=op)
     ranges, operands = row.operands(op), list(op.operands)
     made = operands[: ranges[0].start]
     for old, added in zip(ranges, more, strict=True):

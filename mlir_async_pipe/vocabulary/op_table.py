@@ -158,13 +158,9 @@ def operand_groups(op: Any, row: Row) -> dict[str, range]:
     groups = _groups_of_sizes(row.operands, sizes)
     if groups is None:
         known = ", ".join(name.strip("+*?") for name in row.operands)
-        raise InputError(
-            f"'{op.name}' has {len(sizes)} groups of operands, which are not those that are known of "
-            f"it ({known})",
-            code="unknown-operands",
-            at=op,
-            advice="it comes from bindings of another version than this package knows",
-        )
+        why = f"'{op.name}' has {len(sizes)} groups of operands, which are not those that are known of it ({known})"
+        advice = "it comes from bindings of another version than this package knows"
+        raise InputError(why, code="unknown-operands", at=op, advice=advice)
     return dict(groups)
 
 

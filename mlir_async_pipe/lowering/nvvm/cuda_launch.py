@@ -57,11 +57,9 @@ class LaunchedKernel:
         """
         block = threads or (self.kernel.ptx and self.kernel.ptx.threads)
         if not block:
-            raise UsageError(
-                f"the block size of '{self.kernel.name}' is not known",
-                code="launch-argument",
-                advice="give threads=, or `known_block_size` on the kernel",
-            )
+            why = f"the block size of '{self.kernel.name}' is not known"
+            advice = "give threads=, or `known_block_size` on the kernel"
+            raise UsageError(why, code="launch-argument", advice=advice)
         made = self.arguments(self.kernel.name, values)
         pointers = (ctypes.c_void_p * len(made))(*map(ctypes.addressof, made))
         sizes = [*_three(grid), *_three(block), self.kernel.dynamic_shared_bytes]

@@ -173,11 +173,9 @@ def require_tool(name: str) -> str:
     """The path of a tool. Raises UsageError (tool-missing)."""
     found = find_tool(name)
     if found is None:
-        raise UsageError(
-            f"'{name}' is not installed",
-            code="tool-missing",
-            advice=f"pip install {_PACKAGES.get(name, 'the CUDA toolkit')}",
-        )
+        why = f"'{name}' is not installed"
+        advice = f"pip install {_PACKAGES.get(name, 'the CUDA toolkit')}"
+        raise UsageError(why, code="tool-missing", advice=advice)
     return found
 
 

@@ -115,12 +115,9 @@ def _check_allocation(allocation: Operation) -> None:
 def _check_not_empty(kind: Any, at: Operation) -> None:
     """A global without bytes would be dynamic shared memory, which no other memory lies over."""
     if 0 in ir.MemRefType(kind).shape:
-        raise LoweringError(
-            f"workgroup memory of type {kind} has no bytes",
-            code="dynamic-workgroup-alloc",
-            at=at,
-            advice="name dynamic shared memory by gpu.dynamic_shared_memory",
-        )
+        why = f"workgroup memory of type {kind} has no bytes"
+        advice = "name dynamic shared memory by gpu.dynamic_shared_memory"
+        raise LoweringError(why, code="dynamic-workgroup-alloc", at=at, advice=advice)
 
 
 def _with_views(memory: Value) -> list[Value]:

@@ -176,12 +176,9 @@ def run(module: Any, options: ToNvvmOptions, session: Session) -> None:
 def _check_known(gpu_module: Operation) -> None:
     """Raise LoweringError (left-over-op) at the first op of a dialect that is not lowered."""
     for op in walk_named(gpu_module, lambda name: name.split(".")[0] not in _LOWERED):
-        raise LoweringError(
-            f"'{op.name}' cannot be lowered to NVVM",
-            code="left-over-op",
-            at=op,
-            advice="lower it to arith, memref, vector, scf, gpu or nvgpu ops first",
-        )
+        why = f"'{op.name}' cannot be lowered to NVVM"
+        advice = "lower it to arith, memref, vector, scf, gpu or nvgpu ops first"
+        raise LoweringError(why, code="left-over-op", at=op, advice=advice)
 
 
 def _check_converted(to: ToNvvm) -> None:

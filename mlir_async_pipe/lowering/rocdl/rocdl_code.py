@@ -234,12 +234,9 @@ _LEFT_OUT = frozenset(
 def _check_intrinsics(root: Operation) -> None:
     for found in walk_named(root, _LEFT_OUT.__contains__):
         name = found.name.removeprefix("llvm.intr.")
-        raise LoweringError(
-            f"the back end does not know the intrinsic '{found.name}'",
-            code="unknown-intrinsic",
-            at=found,
-            advice=f"write 'math.{name}', which becomes a call of ROCm's device libraries",
-        )
+        why = f"the back end does not know the intrinsic '{found.name}'"
+        advice = f"write 'math.{name}', which becomes a call of ROCm's device libraries"
+        raise LoweringError(why, code="unknown-intrinsic", at=found, advice=advice)
 
 
 _LIBRARY_CALL = re.compile(r"llvm\.call @(__oc[km]l_(\w+?)(?:_[fi]\d+)?)\(")
@@ -252,12 +249,9 @@ def _check_libraries(dialect: str, root: Operation) -> None:
         return
     called, name = found.groups()
     callers = iter(walk_named(root, lambda op: op.startswith(f"math.{name}")))
-    raise LoweringError(
-        f"this needs '{called}' of ROCm's device libraries, which are not installed",
-        code="device-libraries-missing",
-        at=next(callers, root),
-        advice="pip install triton (or iree-base-compiler), which have them, or set ROCM_PATH",
-    )
+    why = f"this needs '{called}' of ROCm's device libraries, which are not installed"
+    advice = "pip install triton (or iree-base-compiler), which have them, or set ROCM_PATH"
+    raise LoweringError(why, code="device-libraries-missing", at=next(callers, root), advice=advice)
 
 
 # Back ends turn an intrinsic that they do not know into a call without a word.
@@ -274,11 +268,8 @@ def _check_calls(text: str) -> None:
         )
     found = _CALLED_INTRINSIC.search(text)
     if found:
-        raise LoweringError(
-            f"the back end does not know the intrinsic '{found.group().rstrip('@')}' and made it "
-            "a call",
-            code="unknown-intrinsic",
-        )
+        why = f"the back end does not know the intrinsic '{found.group().rstrip('@')}' and made it a call"
+        raise LoweringError(why, code="unknown-intrinsic")
 
 
 # Slices with strides -------------------------------------------------------------------------
@@ -490,10 +481,7 @@ def linker() -> list[str] | None:
 def _require_linker() -> list[str]:
     command = linker()
     if command is None:
-        raise UsageError(
-            "no ld.lld is installed, and a code object has to be linked",
-            code="linker-missing",
-            advice="install lld (Debian: apt install lld; or pip install ziglang), or use "
-            "--emit=isa",
-        )
+        why = "no ld.lld is installed, and a code object has to be linked"
+        advice = "install lld (Debian: apt install lld; or pip install ziglang), or use --emit=isa"
+        raise UsageError(why, code="linker-missing", advice=advice)
     return command

@@ -141,13 +141,9 @@ def plan_copy(
     if not form.wave_base:
         return CopyPlan(copy, form, pieces, piece, None)
     if block is None:
-        raise LoweringError(
-            f"{chip.name} copies to one LDS address a wave, and the number of threads in a "
-            "block is not known",
-            code="unknown-block-size",
-            at=op,
-            advice="give the kernel the attribute known_block_size = array<i32: x, y, z>",
-        )
+        why = f"{chip.name} copies to one LDS address a wave, and the number of threads in a block is not known"
+        advice = "give the kernel the attribute known_block_size = array<i32: x, y, z>"
+        raise LoweringError(why, code="unknown-block-size", at=op, advice=advice)
     layout = prove(op, copy.destination, copy.destination_indices, copy.elements, block, uniformity)
     plan = CopyPlan(copy, form, pieces, piece, layout)
     check_follows(op, copy.destination_indices, uniformity)
@@ -190,12 +186,9 @@ def _piece_elements(copy: ThreadCopy, chip: Chip) -> int:
         # Lanes share the places of a wave evenly only if a copy is cut in a power of two.
         if fits and chip.lanes % (size // width) == 0:
             return width // copy.element_bytes
-    raise LoweringError(
-        f"{chip.name} cannot copy {size} bytes a lane in elements of {copy.element_bytes} bytes",
-        code="copy-width",
-        at=copy.op,
-        advice=f"sizes that {chip.name} copies: {', '.join(map(str, chip.copy_bytes))} bytes a lane",
-    )
+    why = f"{chip.name} cannot copy {size} bytes a lane in elements of {copy.element_bytes} bytes"
+    advice = f"sizes that {chip.name} copies: {', '.join(map(str, chip.copy_bytes))} bytes a lane"
+    raise LoweringError(why, code="copy-width", at=copy.op, advice=advice)
 
 
 def _check_can_move(plan: CopyPlan, block: WaveBlock, uniformity: Uniformity) -> None:
@@ -206,19 +199,13 @@ def _check_can_move(plan: CopyPlan, block: WaveBlock, uniformity: Uniformity) ->
     strides, _ = ir.MemRefType(copy.destination.type).get_strides_and_offset()
     assert strides[-1] in (1, DYNAMIC)
     if block.threads % block.lanes:
-        raise LoweringError(
-            f"the copy must be shared by whole waves of {block.lanes} lanes, and the block has "
-            f"{block.threads} threads",
-            code="partial-wave",
-            at=copy.op,
-        )
+        why = f"the copy must be shared by whole waves of {block.lanes} lanes, and the block has {block.threads} threads"
+        raise LoweringError(why, code="partial-wave", at=copy.op)
     branch = uniformity.divergent_control(copy.op)
     if branch is not None:
+        why = "the copy must be shared by whole waves, and some threads may not reach it"
         raise LoweringError(
-            "the copy must be shared by whole waves, and some threads may not reach it",
-            code="divergent-copy",
-            at=copy.op,
-            notes=(("threads part here", branch),),
+            why, code="divergent-copy", at=copy.op, notes=(("threads part here", branch),)
         )
 
 

@@ -102,11 +102,9 @@ def chip_of(options: ToRocdlOptions, session: Session) -> Chip:
     """
     chip = chip_for(options, session, "rocdl")
     if chip.copy_form is not None and options.waits not in chip.copy_form.waits:
-        raise UsageError(
-            f"{chip.name} has no counter of async copies to wait for",
-            code="wait-form",
-            advice="leave out waits=counter",
-        )
+        why = f"{chip.name} has no counter of async copies to wait for"
+        advice = "leave out waits=counter"
+        raise UsageError(why, code="wait-form", advice=advice)
     return chip
 
 
@@ -177,23 +175,17 @@ def _check_workgroup_memory(to: ToRocdl) -> None:
 def _check_foreign(to: ToRocdl) -> None:
     for op in walk_named(to.root, lambda name: name.startswith(("nvgpu.", "nvvm."))):
         if op.name != DEVICE_COPY and not is_group(op) and not is_wait(op):
-            raise LoweringError(
-                f"'{op.name}' has no counterpart on {to.chip.name}",
-                code="foreign-op",
-                at=op,
-                advice="write the tile operations with vector or amdgpu ops",
-            )
+            why = f"'{op.name}' has no counterpart on {to.chip.name}"
+            advice = "write the tile operations with vector or amdgpu ops"
+            raise LoweringError(why, code="foreign-op", at=op, advice=advice)
 
 
 def _check_chip_copies(ops: list[Operation], chip: Chip) -> None:
     if ops and chip.copy_form is None:
         able = ", ".join(c.name for c in CHIPS.values() if c.lowering == "rocdl" and c.copy_form)
-        raise LoweringError(
-            f"{chip.name} cannot copy from global memory to LDS asynchronously",
-            code="no-async-copies",
-            at=ops[0],
-            advice=f"AMD chips that can: {able}",
-        )
+        why = f"{chip.name} cannot copy from global memory to LDS asynchronously"
+        advice = f"AMD chips that can: {able}"
+        raise LoweringError(why, code="no-async-copies", at=ops[0], advice=advice)
 
 
 def _block(function: Operation, launches: Launches, chip: Chip) -> WaveBlock | None:

@@ -168,11 +168,8 @@ def _sums(
             if uniformity.difference(symbol) is None:
                 continue
             if stride == DYNAMIC:
-                raise LoweringError(
-                    "the destination differs between threads in a dimension of dynamic stride",
-                    code="dynamic-stride",
-                    at=copy,
-                )
+                why = "the destination differs between threads in a dimension of dynamic stride"
+                raise LoweringError(why, code="dynamic-stride", at=copy)
             numbers = points.evaluate(symbol)
             if numbers is None:
                 raise LoweringError(

@@ -103,13 +103,9 @@ def check_layouts(root: Operation) -> None:
     layout or moves a row whose elements a vector would hold closer together, (copy-width) at
     such a copy, (lost-values) at a workgroup global with values."""
     for declared in lost_values(root):
-        raise LoweringError(
-            f"workgroup memory has no initial values, and {symbol_name(declared)!r} is declared "
-            "with some",
-            code="lost-values",
-            at=declared,
-            advice="declare it uninitialized, and let the kernel store them",
-        )
+        why = f"workgroup memory has no initial values, and {symbol_name(declared)!r} is declared with some"
+        advice = "declare it uninitialized, and let the kernel store them"
+        raise LoweringError(why, code="lost-values", at=declared, advice=advice)
     known: set[Any] = set()
     for op in walk(root):
         for kind in _types(op):
@@ -119,13 +115,9 @@ def check_layouts(root: Operation) -> None:
         apart = [access for access in accesses(op) if _moves_row(access)]
         if apart and op.name != DEVICE_COPY:
             kind = ir.MemRefType(apart[0].memory.type).element_type
-            raise LoweringError(
-                f"the elements that '{op.name}' moves, {kind}, lie further apart in memory than "
-                "in a vector",
-                code="element-layout",
-                at=op,
-                advice="move them one by one, or as elements of 1, 2, 4 or 8 bytes",
-            )
+            why = f"the elements that '{op.name}' moves, {kind}, lie further apart in memory than in a vector"
+            advice = "move them one by one, or as elements of 1, 2, 4 or 8 bytes"
+            raise LoweringError(why, code="element-layout", at=op, advice=advice)
         if apart:
             why = "the elements of this copy are no whole number of bytes, or lie apart in memory"
             raise LoweringError(
@@ -189,12 +181,9 @@ def check_ptx_names(gpu_module: Operation) -> None:
         name = symbol_name(op)
         known = _IDENTIFIER.fullmatch(name) or name.startswith(_OF_LLVM)
         if name and not known and not _is_local_variable(op):
-            raise LoweringError(
-                f"PTX cannot call anything '{name}'",
-                code="symbol-name",
-                at=op,
-                advice="name it with letters, digits, _ and $, and begin with a letter",
-            )
+            why = f"PTX cannot call anything '{name}'"
+            advice = "name it with letters, digits, _ and $, and begin with a letter"
+            raise LoweringError(why, code="symbol-name", at=op, advice=advice)
 
 
 def _is_local_variable(op: Operation) -> bool:
