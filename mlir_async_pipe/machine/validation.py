@@ -491,10 +491,10 @@ class _Question:
             message = (
                 f"{place} is {other}, and was {one}; {_DRAWS} runs on random data gave the same"
             )
-            return Validation("unknown", "terms-differ", message, now.place)
+            return Validation("unknown", code="terms-differ", message=message, place=now.place)
         difference = Difference(place, one, other, was, now, *shown)
-        message = f"{place} is not what it was"
-        return Validation("different", "different-value", message, now.place, difference)
+        found = Validation("different", code="different-value", difference=difference)
+        return replace(found, message=f"{place} is not what it was", place=now.place)
 
     def _shown(
         self, given: _Given, where: str, index: tuple[int, ...]
@@ -524,7 +524,7 @@ def _racy(race: Race, *, is_after: bool) -> Validation:
     if is_after:
         return Validation("different", race.code, str(race), race.place, race=race)
     message = f"the program before has a race: {race}"
-    return Validation("unknown", "input-race", message, race.place)
+    return Validation("unknown", code="input-race", message=message, place=race.place)
 
 
 # Programs ---------------------------------------------------------------------------------
