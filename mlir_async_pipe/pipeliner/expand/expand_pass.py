@@ -15,7 +15,6 @@ the module as it was. Inner loops are expanded before outer ones.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,6 +49,7 @@ from mlir_async_pipe.pipeliner.expand.write.write_ring import write_ring
 from mlir_async_pipe.pipeliner.expand.write.write_roles import write_roles
 from mlir_async_pipe.pipeliner.expand.write.write_tiles import Nest, find_nest, overlap
 from mlir_async_pipe.pipeliner.normalise.guarded_stores import take_apart_copies
+from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, Tiles, make_plan, share_barriers
 from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
@@ -473,14 +473,14 @@ def _touched(plan: Plan, buffer: BufferPlan, numbering: Any) -> BufferRecord:
 
 def _separated(plan: Plan) -> tuple[SeparatedPair, ...]:
     """The pairs that need a barrier, those of ops of the same names reported as one."""
-    ends = [(pair.first.ops[0], pair.second.ops[0], pair.lag) for pair in plan.barriers]
-    named = [(first.name, second.name, lag) for first, second, lag in ends]
-    examples = dict(reversed(list(zip(named, ends, strict=True))))
+    alike: dict[Any, list[BarrierPair]] = {}
+    for pair in plan.barriers:
+        key = pair.first.ops[0].name, pair.second.ops[0].name, pair.lag
+        alike.setdefault(key, []).append(pair)
     found = []
-    for key, pairs in Counter(named).items():
-        first, second, lag = examples[key]
-        places = Place.of(first), Place.of(second)
-        found.append(SeparatedPair(first.name, places[0], second.name, places[1], lag, pairs))
+    for (first, second, lag), pairs in alike.items():
+        at, then = (Place.of(unit.ops[0]) for unit in (pairs[0].first, pairs[0].second))
+        found.append(SeparatedPair(first, at, second, then, lag, len(pairs)))
     return tuple(found)
 
 

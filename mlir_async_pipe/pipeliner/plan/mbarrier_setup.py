@@ -129,15 +129,10 @@ def _setup(
         raise shared(create, last, "they are initialised where the loop may not have been yet")
     between = order[order.index(last) + 1 : order.index(start)]
     meets = [n for n, op in enumerate(between) if is_barrier(op)]
-    return MbarrierSetup(
-        create,
-        number_of_mbarriers(create.results[0].type),
-        tuple(inits),
-        last,
-        any(map(shows_writes, between[: meets[0] if meets else None])),
-        between[meets[0]] if meets else None,
-        sharing,
-    )
+    count = number_of_mbarriers(create.results[0].type)
+    fenced = any(map(shows_writes, between[: meets[0] if meets else None]))
+    meeting = between[meets[0]] if meets else None
+    return MbarrierSetup(create, count, tuple(inits), last, fenced, meeting, sharing)
 
 
 def _between(loop: Operation, setup: MbarrierSetup) -> tuple[Operation, ...]:

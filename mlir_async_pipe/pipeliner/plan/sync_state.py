@@ -244,14 +244,13 @@ class SyncState(NamedTuple):
 
     def shifted(self) -> SyncState:
         """The same knowledge seen one step later."""
-        return SyncState(
-            {queue: (time - 1, place) for queue, (time, place) in self.retired.items()},
-            (self.barrier[0] - 1, self.barrier[1]),
-            tuple(
-                tuple(((t - 1, p), q, (rt - 1, rp)) for (t, p), q, (rt, rp) in history)
-                for history in self.histories
-            ),
-        )
+
+        def before(moment: Moment) -> Moment:
+            return moment[0] - 1, moment[1]
+
+        retired = {queue: before(moment) for queue, moment in self.retired.items()}
+        histories = (((before(m), q, before(r)) for m, q, r in own) for own in self.histories)
+        return SyncState(retired, before(self.barrier), tuple(map(tuple, histories)))
 
     def after(self, now: Moment, waits: Iterable[PlannedWait]) -> SyncState:
         """What is known after waits that stand at `now`."""
@@ -313,14 +312,10 @@ class StepSync:
         return [wait for before in self.before.values() for wait in before.waits]
 
     def joined(self, other: StepSync) -> StepSync:
-        places = dict.fromkeys([*self.before, *other.before])
-        nothing = Before()
-        return StepSync(
-            {
-                place: self.before.get(place, nothing).joined(other.before.get(place, nothing))
-                for place in places
-            }
-        )
+        before = dict(self.before)
+        for place, more in other.before.items():
+            before[place] = before.get(place, Before()).joined(more)
+        return StepSync(before)
 
     def waits_for_nothing(self, stages: ActiveStages) -> bool:
         """Whether it waits for a group that does not exist in this part of the pipeline."""

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, product
 from typing import NamedTuple
 
 
@@ -97,10 +97,8 @@ def asynchronous_versions(
     uses, waits, contents = list(uses), list(waits), contents or Contents()
     in_flight = [
         (x, w, [wait for wait in waits if wait.queue == x.queue])
-        for x in uses
-        if x.group is not None
-        for w in uses
-        if w.writes and contents.meets(x, w)
+        for x, w in product(uses, uses)
+        if x.group is not None and w.writes and contents.meets(x, w)
     ]
     if not all(on_queue for _, _, on_queue in in_flight):
         return None

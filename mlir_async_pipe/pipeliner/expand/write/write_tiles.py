@@ -80,14 +80,9 @@ def find_nest(inner: Operation) -> Nest | str | None:
         return None
     body = operations(outer.regions[0].blocks[0])[:-1]
     place = body.index(inner)
-    nest = Nest(
-        outer,
-        inner,
-        tuple(body[:place]),
-        tuple(body[place + 1 :]),
-        static_trip_count(outer),
-        static_trip_count(inner),
-    )
+    head, tail = tuple(body[:place]), tuple(body[place + 1 :])
+    trips = static_trip_count(outer), static_trip_count(inner)
+    nest = Nest(outer, inner, head, tail, *trips)
     return _obstacle(nest) or nest
 
 
@@ -145,8 +140,7 @@ def overlap(nest: Nest) -> tuple[Operation, Tiles]:
             numbers.enter(at_end_of(guard.regions[0]))
     if nest.tiles is None:
         # Other blocks may have a tile where this one has none: so this is no choice between versions.
-        some = integers.begins
-        initial = list(outer.operands)[3:]
+        some, initial = integers.begins, list(outer.operands)[3:]
         guards.append(write_if(some, initial, initial or None, integers.ip, outer.location))
         for numbers in (integers, inner_integers):
             numbers.enter(at_end_of(guards[-1].regions[0]))
