@@ -231,12 +231,10 @@ def seen_writes(regions: tuple[CoveredRegion, ...], earlier: Pairs, index: LoopI
 
 def remaining_writes(regions: tuple[CoveredRegion, ...]) -> frozenset[int]:
     """The writes whose elements no later write of the iteration certainly overwrites."""
-    return frozenset(
-        i
-        for i, write in enumerate(regions)
-        if write.writes
-        and not any(
-            later.writes and not later.conditional and subscripts_equal(write, later)
-            for later in regions[i + 1 :]
-        )
-    )
+
+    def is_overwritten(i: int, write: CoveredRegion) -> bool:
+        certain = (r for r in regions[i + 1 :] if r.writes and not r.conditional)
+        return any(subscripts_equal(write, later) for later in certain)
+
+    writes = ((i, region) for i, region in enumerate(regions) if region.writes)
+    return frozenset(i for i, write in writes if not is_overwritten(i, write))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -234,12 +234,9 @@ def _orders(branch: Operation, branches: tuple[Operation, ...]) -> bool:
     for each in branches:
         products = [op for op in walk(each) if tensor_use(op) == "product"]
         used[each] = [tensor_product(op).cells(partial(_cells, op)) for op in products]
-    return any(
-        list(one.conflicts(other, alike=False))
-        for one in used[branch]
-        for each in branches
-        for other in used[each]
-    )
+    others = [other for each in branches for other in used[each]]
+    pairs = product(used[branch], others)
+    return any(list(one.conflicts(other, alike=False)) for one, other in pairs)
 
 
 def _cells(product: Operation, operand: int, count: int | None) -> Cells:

@@ -249,19 +249,13 @@ class Units:
                 start = min(op, before.get((op, place.stage, place.order), op))
                 entries.append((place.order, start, 0, op, place.stage, (op,)))
         entries.sort()
-        ops = self._table.ops
-        return tuple(
-            Unit(
-                tuple(ops[number] for number in numbers),
-                numbers,
-                stage,
-                position,
-                asynchronous=not self._asynchronous.isdisjoint(numbers),
-                scoped=not self._scoped.isdisjoint(numbers),
-                pure=not any(number in self._places for number in numbers),
-            )
-            for position, (*_, stage, numbers) in enumerate(entries)
-        )
+        units = []
+        for position, (*_, stage, numbers) in enumerate(entries):
+            ops = tuple(self._table.ops[number] for number in numbers)
+            later, scoped = (not n.isdisjoint(numbers) for n in (self._asynchronous, self._scoped))
+            pure = self._places.keys().isdisjoint(numbers)
+            units.append(Unit(ops, numbers, stage, position, later, scoped, pure))
+        return tuple(units)
 
 
 def rematerialisable(body: Body) -> frozenset[int]:
