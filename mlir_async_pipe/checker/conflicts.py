@@ -122,6 +122,8 @@ class Judge:
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)
     one_value: set[int] = field(default_factory=set)
+    # Accesses where what threads hand each other decides how many come.
+    handed_on: set[int] = field(default_factory=set)
     # Accesses of which a finding with an op is known that may do anything, at either end, by cause.
     unclear: set[tuple[int, Cause]] = field(default_factory=set)
 
@@ -481,8 +483,10 @@ class Judge:
         )
 
     def doubt_of_order(self, one: int, other: int, threads: Scope) -> str:
-        """Why accesses of two threads that meet need not race: something may order them, or they may
-        be strong together."""
+        """Why accesses of two threads that meet need not race: something may order them, they may be strong together, or
+        what threads hand each other decides how many come there."""
+        if not self.handed_on.isdisjoint((one, other)):
+            return "undecided-path"
         unsure = conflict(self.sites[one].manner, self.sites[other].manner, threads) is None
         return MEMORY_ORDER if unsure or self.orders.may_order(one, other, threads) else ""
 

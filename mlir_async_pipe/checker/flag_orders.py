@@ -288,10 +288,10 @@ class AwaitedFlags:
         fences = self._points.fences
         found = [p for p in self._points.all() if fences(p, frozenset({"global"}))]
         waves = [p for p in self._points.all() if self._points.counts_waves(p)]
-        if not all(self.divergence.is_met(block) for block, _ in waves):
+        if any(block in self.divergence.parted for block, _ in waves):
             # Groups of waves meet each other at other barriers than their own.
             return []
-        return [point for point in found if self.divergence.is_met(point[0])]
+        return [point for point in found if point[0] not in self.divergence.parted]
 
     def _leads(self, one: Point, other: Point) -> bool:
         points = self._points

@@ -215,6 +215,22 @@ def split(form: Form) -> tuple[Form, Form]:
     return Form(form.constant, mine), Form(0, form.terms - mine)
 
 
+def with_threads(group: AccessGroup) -> AccessGroup | None:
+    """The group with the numbers of its threads as parts of what it shares; None where accesses have different ones. Each is
+    a number by itself then: 4096 (tid div 16) + 4 (tid mod 16) is more than a number up to 61500."""
+    shared: list[Form] = []
+    bounds: list[Interval] = []
+    columns = zip(*(region.pieces for _, region in group.members), strict=True)
+    for form, column, longest in zip(group.shared, columns, group.spans, strict=True):
+        own = [(split(piece.start)[0], span(piece)) for piece in column if piece is not None]
+        if len({start.terms for start, _ in own}) > 1:
+            return None
+        shared.append(forms.add(form, Form(0, own[0][0].terms)))
+        ends: list[Interval] = [(s.constant, s.constant + n - longest) for s, n in own]
+        bounds.append(reduce(sums.either, ends))
+    return replace(group, shared=tuple(shared), bounds=tuple(bounds))
+
+
 def parts_of(group: AccessGroup) -> Touches:
     """The accesses of a group with the pieces that they touch."""
     return tuple(

@@ -46,6 +46,7 @@ from mlir_async_pipe.checker.selection import (
 )
 from mlir_async_pipe.checker.sites import Roots, Site, Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.checker.thread_divergence import HandedOn
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
@@ -303,6 +304,14 @@ class _KernelRun:
         orders = FlagOrders(Points(self.flow), sites.sites, self._clusters())
         comparer = Comparer(self.threads, budget)
         judge = Judge(sites.sites, roots, comparer, values.base_facts, orders, tracked)
+        handed = HandedOn(self.flow, sites.loads_constant)
+        judge.handed_on.update(
+            number
+            for block in handed.parted
+            for step in self.flow.blocks[block].steps
+            if isinstance(step, Run)
+            for number in sites.of(step.op, step.frame)
+        )
         groups = Groups(values, sites, self.threads.several)
         flags = AwaitedFlags(self.flow, sites, orders, values.divergence)
         owners = Owners(judge, self.threads, self.grid, self._is_argument, flags, values.limits)

@@ -43,6 +43,7 @@ from mlir_async_pipe.checker.footprints import (
     parts_of,
     shifted,
     thread_parts,
+    with_threads,
 )
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, Form
 from mlir_async_pipe.checker.grid_blocks import GridBlocks, block_axis, distinct_axis, thread_axis
@@ -304,8 +305,7 @@ class Owners:
     # Blocks of the grid -------------------------------------------------------------------
 
     def _compare_blocks(self, a: AccessGroup, b: AccessGroup) -> None:
-        differences = self._differences(a, b, blocks=True)
-        if not differences.solve() or self._is_one_block(a, b, differences):
+        if self._is_in_one_block(a, b) or self._is_in_one_block(*map(with_threads, (a, b))):
             return
         if self._is_ordered(a, b) or self._is_ordered(b, a):
             return
@@ -347,7 +347,13 @@ class Owners:
         rows = tuple(Piece(n, (), 1) for numbers in deciding for n in numbers or ())
         return [in_rows(group, terms, rows) for group in (a, b)]
 
-    def _is_one_block(self, a: AccessGroup, b: AccessGroup, differences: Differences) -> bool:
+    def _is_in_one_block(self, a: AccessGroup | None, b: AccessGroup | None) -> bool:
+        """Whether what both touch, if anything, puts them into one block."""
+        if a is None or b is None:
+            return False
+        differences = self._differences(a, b, blocks=True)
+        if not differences.solve():
+            return True
         equal = {distinct_axis(atom) for atom in differences.bounds if differences.is_zero(atom)}
         for axis in self.grid.open_axes:
             ends = [of_axis(group.facts, axis) for group in (a, b)]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from mlir_async_pipe.bindings.raw_ops import Operation, constant_value
 from mlir_async_pipe.checker.arithmetic import chooses_numbers
@@ -29,6 +30,7 @@ from mlir_async_pipe.checker.step_graph import (
 from mlir_async_pipe.facts.flow.algorithms import post_dominators, reached
 from mlir_async_pipe.facts.values.uniformity import is_made_of_operands, sources
 from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
+from mlir_async_pipe.vocabulary.launch_ids import ELECT, IDS
 
 
 @dataclass
@@ -60,15 +62,16 @@ class Divergence:
         while self._pending:
             self._mark(*self._pending.pop())
 
-    def is_met(self, block: int) -> bool:
-        """Whether all threads come to a block, as often, if one does: it stands on no path between a
-        place where they part and that where they meet again."""
+    @cached_property
+    def parted(self) -> frozenset[int]:
+        """The blocks to which not all threads come, as often, if one does: they stand on a path between a place where
+        threads part and that where they meet again."""
+        found: set[int] = set()
         for number in self.exits:
             last = self._after.get(number)
-            edges = self.flow.edges(self.flow.blocks[number])
-            if block != last and any(block in self._region(edge.target, last) for edge in edges):
-                return False
-        return True
+            for edge in self.flow.edges(self.flow.blocks[number]):
+                found |= self._region(edge.target, last) - {last}
+        return frozenset(found)
 
     # Reading the graph --------------------------------------------------------------------
 
@@ -189,3 +192,28 @@ class Divergence:
         chosen = {target for target, from_ in given.items() if len(from_) > 1}
         self.chosen_at.setdefault(block, set()).update(chosen)
         self._pending += [(target, True) for target in chosen]
+
+
+@dataclass
+class HandedOn(Divergence):
+    """The same of values that threads hand each other, by atomics, votes, shuffles or memory that the kernel writes. How many
+    threads come where such a value decides is not free: `atomicAdd(&n, 1) == 0` lets one of all pass, where by what is
+    loaded from memory that nobody writes any two may.
+
+    `loads_alike` tells loads of such memory.
+    """
+
+    def _run(self, run: Run) -> None:
+        pure = run.makes_values and (is_made_of_operands(run.name) or run.name in IDS)
+        if pure or run.name == ELECT or self.loads_alike(run.op, run.frame):
+            self._makes(run.results, run.operands)
+        else:
+            self._made.update(run.results)
+            self._pending += [(result, False) for result in run.results]
+
+    def _bind(self, number: int, variable: int) -> None:
+        loop = self.flow.loops[number]
+        self._makes([variable], (*(loop.bounds or ()), *(loop.decided_by or ())))
+
+    def _begins_different(self, number: int) -> bool:
+        return False
