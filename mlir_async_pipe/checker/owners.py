@@ -26,7 +26,7 @@ from itertools import combinations, combinations_with_replacement, product
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.conflicts import Cause, Finding, Judge
-from mlir_async_pipe.checker.flag_orders import AwaitedFlag, AwaitedFlags
+from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, AwaitedFlag, AwaitedFlags
 from mlir_async_pipe.checker.footprints import (
     AccessGroup,
     FactScopes,
@@ -510,7 +510,8 @@ class Owners:
         if certain and not doubt:
             self.judge.findings[key] = Finding(*key, certain=True, reason="")
         else:
-            self.judge.unknown(*key, doubt or OTHER_BLOCKS)
+            said = certain or doubt == MEMORY_ORDER
+            self.judge.unknown(*key, doubt if said else OTHER_BLOCKS)
 
     def _are_independent(self, one: int, other: int) -> bool:
         asserted = self.judge.sites[one].independent
