@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import version
 from math import prod
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,7 +29,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mlir_async_pipe import __version__, api
+from mlir_async_pipe import api
 from mlir_async_pipe.bindings import current, ir, new_context, use
 from mlir_async_pipe.bindings.raw_ops import functions
 from mlir_async_pipe.cache import key_here
@@ -359,7 +360,7 @@ class Task:
         shapes = [(np.shape(value), str(np.asarray(value).dtype)) for value in self.inputs or ()]
         options, runs = sorted(self.options.items()), self.inputs is not None
         content = (array.tobytes() for array in arrays)
-        of = (__version__, self.stack, self.target, self.text, options, runs, shapes)
+        of = (version("mlir-async-pipe"), self.stack, self.target, self.text, options, runs, shapes)
         return key_here("outcome", *of, *content)
 
 
