@@ -199,7 +199,8 @@ class ProductCells(NamedTuple):
     ]:
         """What is wrong with issuing it while another one is in flight, and whether that is certain. One thread's into
         the same sums are in order (PTX ISA, tcgen05: pipelined instructions); where that is asked, too, `alike`."""
-        if not alike and self.sums.base is not None and self[:2] == other[:2]:
+        known = self.sums.base is not None and self.shape is not None
+        if known and not alike and self[:2] == other[:2]:
             return
         met = self.sums.meets(other.sums)
         if met is not False:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain, product
 from operator import itemgetter
+from typing import NamedTuple
 
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.conditions import Assumption, Conditions, Literal
@@ -29,8 +29,7 @@ MOST_CONDITIONS = 8
 MOST_TOGETHER = 4
 
 
-@dataclass(eq=False, slots=True)
-class DecisionSite:
+class DecisionSite(NamedTuple):
     """One place where a condition decides. `repeats`: more than once for one truth value, since a loop goes round it."""
 
     condition: int
@@ -116,7 +115,8 @@ class Correlations:
 
         reached(wait.operands.values(), sources)
         weights: Counter[int] = Counter()
-        for site in self._sites(spans):
+        # In their order, and not that of a set: of many conditions the first ones are followed.
+        for site in sorted(self._sites(spans)):
             weights[site.condition] += 2 if site.repeats else 1
         chosen = [number for number, weight in weights.items() if weight > 1]
         chosen += [number for number in self._endless if self._weights[number] > 1]

@@ -1,6 +1,6 @@
 """Where descriptors say that operands lie: no element outside of the spans, none of them too wide.
 
-Covers: vocabulary/products.py
+Covers: vocabulary/products.py, vocabulary/tensor_memory.py
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import pytest
 
 from mlir_async_pipe.machine.dialects.tma import swizzled
 from mlir_async_pipe.vocabulary.products import MatrixDescriptor, matrix_descriptor
+from mlir_async_pipe.vocabulary.tensor_memory import Cells, ProductCells
 
 FIRST = 4096
 
@@ -46,3 +47,10 @@ def test_fields_stand_in_units_of_16_bytes() -> None:
 
 def test_a_base_offset_is_not_described() -> None:
     assert matrix_descriptor(1 << 49 | 1 << 62) is None
+
+
+@pytest.mark.parametrize("shape, said", [((128, 64), []), (None, [("overwrite-in-flight", None)])])
+def test_products_are_in_order_only_if_their_shapes_are_known_to_be_one(shape, said):
+    """Two products into the same sums; of descriptors that nobody reads the shapes may differ when they run."""
+    one = ProductCells(Cells("sums", 0, None if shape is None else 64), shape)
+    assert list(one.conflicts(one, alike=False)) == said
