@@ -11,6 +11,7 @@ enumeration (at most 2^21 pairs), anything else by its bounds, else it is undeci
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -421,8 +422,12 @@ def slots_apart(x: Region, y: Region, facts: Facts) -> bool:
     for p, q in zip(x.pieces, y.pieces, strict=True):
         if p is None or q is None:
             continue
+        one, other = _slot(p), _slot(q)
         if not (p.start.terms or q.start.terms):
             apart = constants_disjoint(p, q)
+        elif one is not None and other is not None and one[1:] == other[1:]:
+            # (k + 2) mod V against k mod V: no fact is needed.
+            apart = (one[0] - other[0]) % one[2] != 0
         else:
             atoms = _deciding(p, q)
             known = tuple([(atom, facts.get(atom)) for atom in atoms or ()])
@@ -430,6 +435,15 @@ def slots_apart(x: Region, y: Region, facts: Facts) -> bool:
         if apart:
             return True
     return False
+
+
+@lru_cache(maxsize=1 << 14)
+def _slot(piece: Piece) -> tuple[int, Hashable, int] | None:
+    """c, x and V of a slot (x + c) mod V, x without a constant; None for others."""
+    slot, versions = _remainder_of(piece.start)
+    if versions and piece[1:] == ((), 1) and is_shared(piece, False):
+        return slot.constant, slot.terms, versions
+    return None
 
 
 @lru_cache(maxsize=1 << 14)

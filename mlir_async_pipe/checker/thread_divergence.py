@@ -204,7 +204,7 @@ class HandedOn(Divergence):
     """
 
     def _run(self, run: Run) -> None:
-        pure = run.makes_values and (is_made_of_operands(run.name) or run.name in IDS)
+        pure = run.makes_values and (run.row.agree != "differs" or run.name in IDS)
         if pure or run.name == ELECT or self.loads_alike(run.op, run.frame):
             self._makes(run.results, run.operands)
         else:

@@ -1,6 +1,6 @@
 """Collections are rare while a pass runs, and as before afterwards.
 
-Covers: session/passes.py
+Covers: session/passes.py, session/nesting.py
 """
 
 from __future__ import annotations
