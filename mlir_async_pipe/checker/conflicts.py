@@ -485,10 +485,10 @@ class Judge:
     def doubt_of_order(self, one: int, other: int, threads: Scope) -> str:
         """Why accesses of two threads that meet need not race: something may order them, they may be strong together, or
         what threads hand each other decides how many come there."""
-        if not self.handed_on.isdisjoint((one, other)):
-            return "undecided-path"
         unsure = conflict(self.sites[one].manner, self.sites[other].manner, threads) is None
-        return MEMORY_ORDER if unsure or self.orders.may_order(one, other, threads) else ""
+        if unsure or self.orders.may_order(one, other, threads):
+            return MEMORY_ORDER
+        return "" if self.handed_on.isdisjoint((one, other)) else "undecided-path"
 
     def unknown(self, later: int, earlier: int, cause: Cause, reason: str) -> None:
         """Accesses of which it cannot be decided whether they race."""
