@@ -117,13 +117,13 @@ class Judge:
     base_facts: Mapping[Atom, Any]
     orders: FlagOrders
     tracked: frozenset[int] = frozenset()
+    # Accesses where what threads hand each other decides how many come.
+    handed_on: frozenset[int] = frozenset()
     findings: Findings = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
     in_scope: set[int] = field(default_factory=set)
     one_value: set[int] = field(default_factory=set)
-    # Accesses where what threads hand each other decides how many come.
-    handed_on: set[int] = field(default_factory=set)
     # Accesses of which a finding with an op is known that may do anything, at either end, by cause.
     unclear: set[tuple[int, Cause]] = field(default_factory=set)
 

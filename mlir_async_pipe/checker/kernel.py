@@ -303,15 +303,8 @@ class _KernelRun:
         )
         orders = FlagOrders(Points(self.flow), sites.sites, self._clusters())
         comparer = Comparer(self.threads, budget)
-        judge = Judge(sites.sites, roots, comparer, values.base_facts, orders, tracked)
-        handed = HandedOn(self.flow, sites.loads_constant)
-        judge.handed_on.update(
-            number
-            for block in handed.parted
-            for step in self.flow.blocks[block].steps
-            if isinstance(step, Run)
-            for number in sites.of(step.op, step.frame)
-        )
+        handed = self._handed_on(sites)
+        judge = Judge(sites.sites, roots, comparer, values.base_facts, orders, tracked, handed)
         groups = Groups(values, sites, self.threads.several)
         flags = AwaitedFlags(self.flow, sites, orders, values.divergence)
         owners = Owners(judge, self.threads, self.grid, self._is_argument, flags, values.limits)
@@ -322,6 +315,13 @@ class _KernelRun:
         if self.until_found:
             explorer.enough = bool
         return explorer
+
+    def _handed_on(self, sites: Sites) -> frozenset[int]:
+        """The accesses where what threads hand each other decides how many of them come."""
+        blocks = HandedOn(self.flow, sites.loads_constant).parted
+        steps = (step for number in blocks for step in self.flow.blocks[number].steps)
+        runs = (step for step in steps if isinstance(step, Run))
+        return frozenset(site for run in runs for site in sites.of(run.op, run.frame))
 
     def _is_argument(self, number: int) -> bool:
         """Whether a value is one number for all blocks: it comes from outside the kernel, or describes global memory that

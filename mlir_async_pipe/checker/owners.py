@@ -61,13 +61,7 @@ from mlir_async_pipe.checker.thread_grid import (
     threads_meet,
     with_ranges,
 )
-from mlir_async_pipe.checker.two_ends import (
-    Constraint,
-    Differences,
-    TwoEnds,
-    at_end,
-    ends_of_factor,
-)
+from mlir_async_pipe.checker.two_ends import Constraint, Differences, TwoEnds, at_end
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.facts.values.views import Piece
@@ -421,7 +415,7 @@ class Owners:
                 if factor:
                     rest = Form(0, forms.terms_of(total) - {(atom, factor)})
                     left = sums.difference(limits.ends, forms.bounds(rest, given))
-                    ends = sums.both(ends, ends_of_factor(left, factor))
+                    ends = sums.both(ends, sums.factor(left, factor))
             return ends
         return reduce(
             sums.either,

@@ -102,7 +102,7 @@ class Differences:
             others = tuple(term for term in constraint.factors if term[0] != atom)
             left = sums.difference(constraint.ends, self._sum(others))
             first, last = self.bounds[atom] = sums.both(
-                self.bounds[atom], ends_of_factor(left, factor)
+                self.bounds[atom], sums.factor(left, factor)
             )
             if first is not None and last is not None and first > last:
                 return False
@@ -160,14 +160,6 @@ def end_of(unknown: Atom) -> tuple[int, Atom]:
 
 def _rest(name: str, *arguments: Form) -> Atom:
     return Atom("call", (REMAINDERS[name], arguments))
-
-
-def ends_of_factor(product: Interval, factor: int) -> Interval:
-    """The ends of a number by those of factor * number, rounded inwards."""
-    low, high = product if factor > 0 else sums.scaled(product, -1)
-    return (None if low is None else -(-low // abs(factor))), (
-        None if high is None else high // abs(factor)
-    )
 
 
 # The digits of two accesses that touch one place, in a mixed radix.

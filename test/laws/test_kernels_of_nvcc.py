@@ -10,18 +10,16 @@ checker/phases/loop_iterations.py, checker/phases/amounts.py, ptx/instructions.p
 from __future__ import annotations
 
 import re
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mlir_async_pipe import check, machine
+from helpers.nvcc_kernels import kernels_of, verdict
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 
-TEXT = (Path(__file__).parents[1] / "helpers" / "cuda" / "kernels.ptx").read_text()
 PROMISES: dict[str, Any] = {
     "assume_noalias_arguments": True,
     "assume_no_overflow": True,
@@ -36,17 +34,8 @@ SYNCHRONISES = re.compile(
 )
 
 
-@cache
 def kernels() -> dict[str, str]:
-    """Each kernel with the head of the file."""
-    head, *parts = TEXT.split("\t// .globl\t")
-    return {part.split("\n", 1)[0].strip(): head + part.split("\n", 1)[1] for part in parts}
-
-
-def verdict(text: str, **promises: Any) -> str:
-    report = check(raise_ptx(text, new_context(), "kernels.ptx"), "nvvm:sm_90a", **promises)
-    (summary,) = report.of("checks")
-    return "unsafe" if summary.unsafe else "unknown" if summary.unknown else "proven"
+    return kernels_of("kernels.ptx")
 
 
 @pytest.mark.parametrize("name", kernels())

@@ -8,19 +8,15 @@ Covers: checker/iterations.py, checker/path_values.py, checker/owners.py, checke
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
-from mlir_async_pipe import check, machine
+from helpers.nvcc_kernels import kernels_of, verdict
+from mlir_async_pipe import machine
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.ptx.raise_ptx import raise_ptx
 from mlir_async_pipe.session.diagnostics import UsageError
 
-TEXT = (Path(__file__).parents[1] / "helpers" / "cuda" / "strides.ptx").read_text()
 BLOCK = {"assume_noalias_arguments": True, "assume_block_size": "256"}
 GRID = {**BLOCK, "assume_no_overflow": True}
 # n and m of each kernel, where others than these are needed to meet its race.
@@ -34,17 +30,8 @@ NUMBERS, OTHERS = (
 )
 
 
-@cache
 def kernels() -> dict[str, str]:
-    """Each kernel with the head of the file."""
-    head, *parts = TEXT.split("\t// .globl\t")
-    return {part.split("\n", 1)[0].strip(): head + part.split("\n", 1)[1] for part in parts}
-
-
-def verdict(text: str, **promises: Any) -> str:
-    report = check(raise_ptx(text, new_context(), "strides.ptx"), "nvvm:sm_80", **promises)
-    (summary,) = report.of("checks")
-    return "unsafe" if summary.unsafe else "unknown" if summary.unknown else "proven"
+    return kernels_of("strides.ptx")
 
 
 @pytest.mark.parametrize("name", kernels())

@@ -117,6 +117,13 @@ def divided(interval: Interval, divisor: int) -> Interval:
     return None if low is None else low // divisor, None if high is None else high // divisor
 
 
+def factor(interval: Interval, other: int) -> Interval:
+    """The interval of the whole numbers x with other * x in the interval, for another factor than 0."""
+    low, high = interval if other > 0 else scaled(interval, -1)
+    least = None if low is None else -(-low // abs(other))
+    return least, None if high is None else high // abs(other)
+
+
 def product(first: Interval, second: Interval) -> Interval:
     """The least and the largest product of ends."""
     (a, b), (c, d) = first, second
