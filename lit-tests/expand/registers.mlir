@@ -13,7 +13,7 @@ func.func @a_thread_has_255(%A : memref<64x1024xf32> {llvm.noalias}, %x : vector
   %c64 = arith.constant 64 : index
   %t = gpu.thread_id x
   %buf = memref.alloc() : memref<1024xf32, #wg>
-  // expected-remark @below {{the values that the loop carries from step to step take 304 registers of a thread, and sm_80 has 255 in a block of 32: the rest will be spilled [registers-over-budget]}}
+  // expected-remark @below {{the values that the loop carries from step to step take 304 registers of a thread, which has 255 in a block of 32: the rest will be spilled [registers-over-budget]}}
   %sum = scf.for %i = %c0 to %c64 step %c1 iter_args(%part = %x) -> (vector<300xf32>) {
     %copy = nvgpu.device_async_copy %A[%i, %t], %buf[%t], 1 : memref<64x1024xf32> to memref<1024xf32, #wg>
     %v = memref.load %buf[%t] : memref<1024xf32, #wg>
@@ -36,7 +36,7 @@ func.func @a_block_has_65536(%A : memref<64x1024xf32> {llvm.noalias}, %x : vecto
   %c64 = arith.constant 64 : index
   %t = gpu.thread_id x
   %buf = memref.alloc() : memref<1024xf32, #wg>
-  // expected-remark @below {{take 104 registers of a thread, and sm_80 has 64 in a block of 1024}}
+  // expected-remark @below {{take 104 registers of a thread, which has 64 in a block of 1024}}
   %sum = scf.for %i = %c0 to %c64 step %c1 iter_args(%part = %x) -> (vector<100xf32>) {
     %copy = nvgpu.device_async_copy %A[%i, %t], %buf[%t], 1 : memref<64x1024xf32> to memref<1024xf32, #wg>
     %v = memref.load %buf[%t] : memref<1024xf32, #wg>

@@ -52,7 +52,7 @@ from mlir_async_pipe.pipeliner.normalise.guarded_stores import take_apart_copies
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import BarrierPair
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan, Tiles, make_plan, share_barriers
-from mlir_async_pipe.pipeliner.plan.memory_limit import registers_of, remark_excess
+from mlir_async_pipe.pipeliner.plan.memory_limit import register_budget, registers_of, remark_excess
 from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, SharedRing, plan_ring, share_rings
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels, share_registers
@@ -136,6 +136,9 @@ class _Expander:
                 made = [replace(plan, tiles=own) for plan, own in zip(made, tiles, strict=True)]
                 records = [record_of(plan, numbering) for plan in made]
                 blocks = [around.launch_size(plan.loop) for plan in made]
+                budgets = [
+                    register_budget(p.loop, limits.chip) if limits.chip else None for p in made
+                ]
                 # Where tiles overlap, the next one's copies fill the buffers while this one's sums are stored.
                 overlaps = self.options.overlap_outer
                 wide = [] if overlaps else plan_wide_stores(made, limits, around, session)
@@ -151,11 +154,10 @@ class _Expander:
             together = [plan for ring in rings for plan in ring if not plan.beside]
             mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
             carried = _write_round(made, rings, wide, residuals, self.module)
-            for record, block, registers in zip(records, blocks, carried, strict=True):
-                session.record("loops", replace(record, carried_registers=registers))
-                if limits.chip is not None:
-                    place = record.place
-                    remark_excess(registers, limits.chip, block, place, session.diagnostics)
+            for record, block, budget, taken in zip(records, blocks, budgets, carried, strict=True):
+                session.record("loops", replace(record, carried_registers=taken))
+                if budget is not None:
+                    remark_excess(taken, budget, block, record.place, session.diagnostics)
             # Only loops around those that have been expanded are left.
             more = len(inner) < len(loops)
             loops = names.scheduled_loops(self.module) if more else []

@@ -51,6 +51,7 @@ from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.expand.wide_stores import holds_numbers, stands_in_the_way
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan
+from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, accesses, row_of
 from mlir_async_pipe.vocabulary.async_ops import DEVICE_COPY, TOKEN_TYPE
@@ -147,7 +148,7 @@ class _Chooser:
         limit, needed = self.limits.workgroup_bytes, self.bytes_of(found)
         planned = {buffer.root.identity for buffer in self.plan.buffers}
         used = spent + self.around.workgroup_bytes_beside(self.loop, planned)
-        used += sum(buffer.versions * buffer.slot_bytes for buffer in self.plan.buffers)
+        used += workgroup_bytes(self.plan.buffers)
         if limit is not None and used + needed > limit:
             why = f"{needed} bytes do not fit beside {used} of {limit} bytes of workgroup memory"
             return None, [(taken[0], why), *left]

@@ -137,17 +137,15 @@ def register_budget(op: Operation, chip: Chip) -> int:
 
 
 def remark_excess(
-    needed: int, chip: Chip, block: Size | None, place: Place, diagnostics: Diagnostics
+    needed: int, budget: int, block: Size | None, place: Place, diagnostics: Diagnostics
 ) -> None:
-    """Say it if a thread cannot have as many registers, in a block of this size."""
-    threads = None if block is None else prod(block)
-    budget = chip.registers_of_thread(threads)
+    """Say it if a thread needs more registers than its `budget` in a block of this size."""
     if needed <= budget:
         return
-    among = "" if threads is None else f" in a block of {threads}"
+    among = "" if block is None else f" in a block of {prod(block)}"
     diagnostics.remark(
         f"the values that the loop carries from step to step take {needed} registers of a thread, "
-        f"and {chip.name} has {budget}{among}: the rest will be spilled",
+        f"which has {budget}{among}: the rest will be spilled",
         code="registers-over-budget",
         at=place,
     )

@@ -270,6 +270,23 @@ def test_what_does_not_fit_stays() -> None:
     assert is_right(module, (32, 32, 96))
 
 
+def test_versions_in_a_threads_own_memory_take_none_of_the_workgroups() -> None:
+    """Three slots of 16 bytes and 32 of what is read; 3 of 64 bytes are private."""
+    text = SUMS.replace("  %zero", "  %own = memref.alloca() : memref<16xf32>\n  %zero", 1)
+    early = "%a = memref.load %A[%i, %c0] : memref<9x4xf32>\n memref.store %a, %own[%c0] : memref<16xf32>"
+    late = "%a2 = memref.load %own[%c0] : memref<16xf32>\n %v2 = arith.addf %v, %a2 : f32"
+    text = text.replace("    %tk =", f"{early}\n    %tk =")
+    text = text.replace("    %w = vector.broadcast %v", f"{late}\n    %w = vector.broadcast %v2")
+    text = text.replace("num_stages = 3 : i64", "stage = [0, 0, 0, 2, 2]")
+    _, report = piped(text, smem_limit=80)
+    (loop,) = report.of("loops")
+    assert sum(buffer.bytes for buffer in loop.buffers) == 3 * 16 + 3 * 64
+    assert said(report, "residuals-ahead")
+    _, report = piped(text, smem_limit=79)
+    (message,) = said(report, "residuals-as-written")
+    assert "32 bytes do not fit beside 48 of 79 bytes" in message
+
+
 def test_where_nobody_asks_nothing_moves() -> None:
     module, report = piped(text_of(residual="direct"))
     assert loads_from_global(module) == 32

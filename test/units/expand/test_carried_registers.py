@@ -84,6 +84,27 @@ def test_too_many_private_elements_are_reported():
     assert "has 255" in report.diagnostics[0].message
 
 
+@pytest.mark.parametrize(
+    ("said", "budget"),
+    [
+        ("known_block_size = array<i32: 128, 1, 1>", None),
+        ("known_block_size = array<i32: 128, 1, 1>, nvvm.maxnreg = 96 : i32", 96),
+        ("known_block_size = array<i32: 128, 1, 1>, nvvm.maxnreg = 160 : i32", None),
+        # 65536 registers for 6 blocks of 128 threads.
+        ("known_block_size = array<i32: 128, 1, 1>, nvvm.minctasm = 6 : i32", 85),
+    ],
+)
+def test_a_kernel_says_how_many_its_threads_may_have(said, budget):
+    text = LOOP.replace("SIZE", "50").replace(
+        "{llvm.noalias}) {", f"{{llvm.noalias}}) attributes {{{said}}} {{", 1
+    )
+    with new_context():
+        report = api.pipeline(ir.Module.parse(text), target="nvvm:sm_80")
+    messages = [d.message for d in report.diagnostics if d.code == "registers-over-budget"]
+    assert len(messages) == (budget is not None)
+    assert all(f"which has {budget} in a block of 128" in message for message in messages)
+
+
 def test_without_a_chip_there_is_no_budget():
     with new_context():
         report = api.pipeline(ir.Module.parse(LOOP.replace("SIZE", "200")))
