@@ -38,15 +38,17 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    FUNCTION_OPS,
     Block,
     Operation,
     Value,
     defining_op,
     made_in,
+    parent,
     result_number,
     terminator,
 )
-from mlir_async_pipe.facts.flow.algorithms import computed, natural_loops, post_order
+from mlir_async_pipe.facts.flow.algorithms import computed, natural_loops, post_order, reached
 from mlir_async_pipe.vocabulary import is_pure
 from mlir_async_pipe.vocabulary.control_flow import (
     BRANCH_ROWS,
@@ -107,6 +109,19 @@ def leaves(end: Operation) -> bool:
 
 def successors(block: Block) -> list[Block]:
     return list(terminator(block).successors)
+
+
+def runs_again(op: Operation) -> bool:
+    """Whether control may come back to an op within its function: by an op around it that may run its regions more
+    than once, or along branches."""
+    while (above := parent(op)) is not None and op.name not in FUNCTION_OPS:
+        row = REGION_ROWS.get(above.name)
+        if row is None or row.flow not in ("branch", "once", "isolated"):
+            return True
+        if op.block in reached(successors(op.block), successors):
+            return True
+        op = above
+    return False
 
 
 def forwarded(end: Operation) -> list[Value]:

@@ -46,6 +46,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     symbol_name,
     walk,
 )
+from mlir_async_pipe.facts.flow.region_flow import runs_again
 from mlir_async_pipe.facts.loops.annotations import PRIVATE
 from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.linear import Arithmetic
@@ -63,7 +64,7 @@ from mlir_async_pipe.pipeliner.dependence.distance import (
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, by_root, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.vocabulary import accesses
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, LOOP_OPS, REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
@@ -303,7 +304,7 @@ def sees_nothing_of(loop: Operation, read: Operation, root: Root, arithmetic: Ar
     wrote. False also means: cannot tell."""
     if not accesses(read):
         return False
-    again = root.kind == "global" or _runs_again(loop)
+    again = root.kind == "global" or runs_again(loop)
     holders = [loop, *ancestors(loop)]
     current = read
     while True:
@@ -348,16 +349,6 @@ def sees_own_block(root: Root, arithmetic: Arithmetic) -> Callable[[Operation], 
 def _proof_in(above: Operation | None) -> Callable[..., Obstacle | None]:
     """`async_pipe.private` vouches for the iterations of loops."""
     return unproven_read if above is not None and above.name == "scf.for" else uncovered_read
-
-
-def _runs_again(loop: Operation) -> bool:
-    """Whether what stands before the loop may run after it: there is a loop around both."""
-    for above in ancestors(loop):
-        if above.name in LOOP_OPS:
-            return True
-        if above.name in FUNCTION_OPS:
-            return len(list(above.regions[0].blocks)) > 1
-    return False
 
 
 def _reads_its_own(

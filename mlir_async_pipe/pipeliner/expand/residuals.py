@@ -41,6 +41,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     set_integer,
     walk,
 )
+from mlir_async_pipe.facts.flow.region_flow import runs_again
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.alignment import access_alignment, element_bytes, static_strides
@@ -221,10 +222,10 @@ class _Chooser:
         if function is None or any(is_opaque(op) for op in walk(function) if op != function):
             raise _Refusal("what else the function does to memory is not known")
         own, root = set(self.following), root_of(load.memory)
-        again_ = self.tiles is not None or any(op.name in LOOP_OPS for op in ancestors(self.loop))
+        again = self.tiles is not None or runs_again(self.loop)
         for op in walk(function):
             writes = [a for a in accesses(op) if a.kind != "read" and self._may_alias(a, root)]
-            if writes and (again_ or op not in own):
+            if writes and (again or op not in own):
                 raise _Refusal(f"'{op.name}' may write its memory")
         for store in stores:
             if self._may_alias(store, root) and not self._is_elsewhere(store, load):

@@ -54,6 +54,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.costs.warp_traffic import WarpTraffic
+from mlir_async_pipe.facts.flow.region_flow import runs_again
 from mlir_async_pipe.facts.loops.annotations import is_requested, read_loop
 from mlir_async_pipe.facts.values.alignment import (
     access_alignment,
@@ -480,7 +481,7 @@ class _Chooser:
         ]
         ops = operations(self.first.block)
         earlier = frozenset(ops[: ops.index(self.first)])
-        once = not any(above.name in LOOP_OPS for above in ancestors(self.first))
+        once = not runs_again(self.first)
         function = enclosing(self.first, FUNCTION_OPS)
         calls = any(op.name in CALL_OPS for op in walk(function))
 

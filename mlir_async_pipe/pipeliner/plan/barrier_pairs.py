@@ -34,9 +34,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import Operation, ancestors, walk
-from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.region_flow import successors
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.facts.flow.region_flow import runs_again
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.values.memory_roots import OWN, Space, threads_may_meet
 from mlir_async_pipe.facts.values.uniformity import Uniformity
@@ -59,7 +58,6 @@ from mlir_async_pipe.pipeliner.plan.units import Unit, Units
 from mlir_async_pipe.pipeliner.plan.version_rules import BufferUse, reuses
 from mlir_async_pipe.session.diagnostics import Diagnostics, PipelineError
 from mlir_async_pipe.vocabulary import row_of
-from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS
 from mlir_async_pipe.vocabulary.rows import UNORDERED
 
 
@@ -201,9 +199,7 @@ def _boundary(
     """The accesses outside the loop that a barrier of the body ordered against its own."""
     loop = units.body.loop
     before, after = set[Space](), set[Space]()
-    repeated = _runs_again(loop) or any(
-        above.name in LOOP_OPS or _runs_again(above) for above in ancestors(loop)
-    )
+    repeated = runs_again(loop)
     ordered_before, ordered_after = around.orders_outside(loop)
     for region in shared:
         place = textual[region.top]
@@ -225,14 +221,6 @@ def _boundary(
         if repeated and (region.writes or region.order.orders) and (leading or trailing):
             after |= own
     return Boundary(frozenset(before - {"private"}), frozenset(after - {"private"}))
-
-
-def _runs_again(op: Operation) -> bool:
-    """Whether control comes back to the block of an op along its branches."""
-    row = REGION_ROWS.get(op.name)
-    if row is not None and row.flow == "isolated":
-        return False
-    return op.block in reached(successors(op.block), successors)
 
 
 def remark_input_races(

@@ -246,6 +246,51 @@ def test_a_tile_after_a_tile_waits_for_the_buffers() -> None:
     assert check(module, target=TARGET).diagnostics[0].code == "unknown-hazard"
 
 
+def test_what_comes_before_the_loop_in_a_loop_of_blocks_reads_what_was_left() -> None:
+    """The buffers are read where the block comes again: no stores go through them."""
+    half, shared = "memref<2x128xf16>", "memref<64x32xf16, #gpu.address_space<workgroup>>"
+    text = gemm().replace("%C : ", f"%D : {half} {{llvm.noalias}}, %N : index, %C : ")
+    head = f"""
+    %one = arith.constant 1.0 : f16
+    cf.br ^again(%c1 : index)
+  ^again(%round : index):
+    %is_round = arith.cmpi eq, %round, %c1 : index
+    %is_thread = arith.cmpi eq, %tid, %c0 : index
+    %is_first = arith.andi %is_round, %is_thread : i1
+    scf.if %is_first {{
+      memref.store %one, %a_shared[%c0, %c0] : {shared}
+      memref.store %one, %b_shared[%c0, %c0] : {shared}
+    }}
+    gpu.barrier
+    %a_left = memref.load %a_shared[%c0, %c0] : {shared}
+    %b_left = memref.load %b_shared[%c0, %c0] : {shared}
+    %left = arith.mulf %a_left, %b_left : f16
+    %row = arith.subi %round, %c1 : index
+    memref.store %left, %D[%row, %tid] : {half}
+    gpu.barrier
+"""
+    # Doubled, so that no `scf.for` counts the rounds.
+    end = """
+    %next = arith.muli %round, %c2 : index
+    %more = arith.cmpi slt, %next, %N : index
+    cf.cond_br %more, ^again(%next : index), ^end
+  ^end:
+"""
+    text = text.replace("    %total:8", head + "    %total:8").replace(
+        "    gpu.return", end + "    gpu.return"
+    )
+    module = ir.Module.parse(annotated(text, "tile"))
+    report = pipeline(module, target=TARGET, check="none")
+    assert "no buffer of the loop that could hold them is free" in str(
+        said(report, "stores-as-written")
+    )
+    (a, b, c), product = operands(SIZE, "f16")
+    left = np.zeros((2, 128), np.float16)
+    found = machine.run(module, "gemm", [a, b, left, 3, c], threads=128, completion="late")
+    assert not found.races and np.array_equal(found.arrays[4], product)
+    assert (found.arrays[2] == [[1.0], [a[0, 64] * b[0, 64]]]).all()
+
+
 def test_direct_stores_are_left_alone() -> None:
     module, report = piped(gemm(), "direct")
     assert stored_bytes(module) == [8] * 16

@@ -7,7 +7,7 @@ import pytest
 
 from helpers.control_flow_programs import BRANCHES, OTHERWISE, only, program, result_program
 from mlir_async_pipe.bindings import ir, new_context
-from mlir_async_pipe.bindings.raw_ops import operations
+from mlir_async_pipe.bindings.raw_ops import operations, walk_named
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.flow_graph import connect, forwarded_along, item_with_frames
 from mlir_async_pipe.facts.flow.region_flow import (
@@ -15,6 +15,7 @@ from mlir_async_pipe.facts.flow.region_flow import (
     UNKNOWN,
     leaves,
     origins,
+    runs_again,
     sources,
     successors,
     targets,
@@ -103,3 +104,42 @@ def test_control_leaves_by_what_may_return(text, left):
     with new_context():
         module = ir.Module.parse(f"llvm.func @f() {{ {text} }}")
         assert leaves(operations(module.body.operations[0].regions[0].blocks[0])[-1]) == left
+
+
+STRUCTURES = {
+    "straight code": (False, "{}"),
+    "a branch": (False, "scf.if %p {{ {} }}"),
+    "a loop": (True, "scf.for %i = %c0 to %n step %c1 {{ {} }}"),
+    "a branch in a loop": (True, "scf.for %i = %c0 to %n step %c1 {{ scf.if %p {{ {} }} }}"),
+    "threads": (True, "scf.parallel (%i) = (%c0) to (%n) step (%c1) {{ {} scf.reduce }}"),
+    "blocks": (False, "cf.br ^one\n^one: {} cf.cond_br %p, ^two, ^end\n^two: cf.br ^end\n^end:"),
+    "a loop of blocks": (True, "cf.br ^one\n^one: {} cf.cond_br %p, ^one, ^end\n^end:"),
+    "before a loop of blocks": (False, "{} cf.br ^one\n^one: cf.cond_br %p, ^one, ^end\n^end:"),
+    "a branch in a loop of blocks": (
+        *(True, "cf.br ^one\n^one: scf.if %p {{ {} }} cf.cond_br %p, ^one, ^end\n^end:"),
+    ),
+    "a loop of blocks in a region": (
+        True,
+        "scf.execute_region {{ cf.br ^one\n^one: {} cf.cond_br %p, ^one, ^end\n^end: scf.yield }}",
+    ),
+    "regions of which nothing is known": (
+        True,
+        '"my.op"() ({{ {} "my.end"() : () -> () }}) : () -> ()',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_control_comes_back_by_loops_of_any_kind(name):
+    again, around = STRUCTURES[name]
+    text = f"""func.func @f(%p: i1, %n: index) {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      {around.format("gpu.barrier")}
+      return
+    }}"""
+    with new_context() as context:
+        context.allow_unregistered_dialects = True
+        module = ir.Module.parse(text)
+        (barrier,) = walk_named(module, "gpu.barrier".__eq__)
+        assert runs_again(barrier) == again
