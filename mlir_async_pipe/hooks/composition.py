@@ -102,7 +102,6 @@ def _replaced(
     for loop in requested_loops(copy):
         if alone not in ancestors(loop):
             names.forget(loop)
-            names.remove(loop, (names.STAGE, names.ORDER))
     api.pipeline(copy, target, **options)
     made = _counterpart(function, copy)
     mine, theirs = _symbols(function.block), _symbols(made.block)

@@ -308,10 +308,12 @@ def remove(op: Operation, names: Sequence[str]) -> None:
 
 
 def forget(loop: Operation) -> None:
-    """Take the annotations off a loop that stays as it is, and off the ops of its body."""
-    remove(loop, [n for n in LOOP_NAMES if n not in (STAGE, ORDER, LATENCY, CYCLES)])
+    """Take the annotations off a loop that stays as it is, and off the ops of its body. Its own place in a loop
+    around it stays, and so do the arrays of loops in it."""
+    remove(loop, [n for n in LOOP_NAMES if n not in (LATENCY, CYCLES) and not _is_op_form(loop, n)])
     for op in operations(loop.regions[0].blocks[0]):
-        remove(op, (STAGE, ORDER, ASYNC))
+        is_place = op.name != "scf.for" or _is_op_form(op, STAGE) or _is_op_form(op, ORDER)
+        remove(op, (STAGE, ORDER, ASYNC) if is_place else (ASYNC,))
         keep_cycles(op)
 
 

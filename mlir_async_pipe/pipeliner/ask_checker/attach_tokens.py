@@ -508,7 +508,7 @@ def _keep(module: Any, kept: list[tuple[Operation, AsyncPipeError]], session: Se
         counts = ", ".join(f"{before} -> {after} ({place})" for place, before, after in better)
         said = f"the loop is pipelined already and keeps its pipeline; larger counts: {counts}"
         session.diagnostics.remark(said, code="recounted", at=loop)
-        forget(loop)
+        names.forget(loop)
 
 
 def _refusal(
@@ -518,7 +518,7 @@ def _refusal(
     trial = module.operation.clone(ip=False)
     for other, loop in enumerate(requested_loops(trial)):
         if other != number:
-            forget(loop)
+            names.forget(loop)
     error = _refused(trial, options, session)
     return error if error is not None and error.code == "already-pipelined" else None
 
@@ -535,10 +535,3 @@ def _gain_of_tokens(
         for record in counted.report().of("waits")
         if record.count > (record.given or 0) and str(record.place) in places
     ]
-
-
-def forget(loop: Operation) -> None:
-    """Take all annotations off a loop and its statements, arrays of stages too."""
-    names.forget(loop)
-    if names.read_loop(loop).in_loop_form:
-        names.remove(loop, (names.STAGE, names.ORDER))

@@ -110,7 +110,6 @@ def _tried(
     chosen = find_loops(copy, annotated=False)[number]
     for other in requested_loops(copy):
         names.forget(other)
-        names.remove(other, (names.STAGE, names.ORDER))
     annotate(chosen, num_stages=options.num_stages)
     trial = Session(target=session.target)
     place = Place.of(loop)

@@ -10,6 +10,8 @@ import pytest
 import mlir_async_pipe
 from helpers.machine_programs import context
 from mlir_async_pipe.bindings import ir
+from mlir_async_pipe.bindings.raw_ops import walk_named
+from mlir_async_pipe.facts.loops.annotations import forget
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
 # What %A and %C are is not known: only an assertion lets the loads run ahead of the stores.
@@ -76,3 +78,47 @@ def test_the_machine_refuses_sizes_that_no_launch_has(sizes: dict[str, object]) 
     with pytest.raises(AsyncPipeError) as raised:
         mlir_async_pipe.machine.run(module, "f", **sizes)
     assert raised.value.code == "bad-argument"
+
+
+NEST = """
+func.func @f(%n: index, %x: f32) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %y = arith.addf %x, %x {async_pipe.stage = 0 : i64, async_pipe.order = 0 : i64} : f32
+    scf.for %j = %c0 to %n step %c1 {
+      %z = math.exp %x : f32
+      %w = math.exp %z : f32
+    } {INNER}
+  } {OUTER}
+  return
+}
+"""
+PLACE = "async_pipe.stage = 1 : i64, async_pipe.order = 1 : i64"
+ARRAYS = "async_pipe.stage = [0, 1], async_pipe.order = [0, 1]"
+WISHES = 'async_pipe.issue = "first", async_pipe.num_stages = 3 : i64'
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "forgotten", "left"),
+    [
+        (ARRAYS, "", 0, ""),
+        (WISHES, "", 0, ""),
+        # Its place in the loop around it is no annotation of its own, but one of that loop.
+        ("", f"{PLACE}, {WISHES}", 1, PLACE),
+        ("", PLACE, 0, ""),
+        # Loops inside are asked for by themselves.
+        (WISHES, ARRAYS, 0, ARRAYS),
+        (WISHES, WISHES, 0, WISHES),
+        (WISHES, ARRAYS, 1, ""),
+    ],
+)
+def test_a_loop_is_forgotten_with_its_statements(outer, inner, forgotten, left):
+    text = NEST.replace("INNER", inner).replace("OUTER", outer)
+    module = ir.Module.parse(text, context())
+    loops = walk_named(module, "scf.for".__eq__)
+    forget(loops[forgotten])
+    kept = NEST.replace("INNER", left).replace("OUTER", "" if forgotten == 0 else outer)
+    if forgotten == 0:
+        kept = kept.replace(" {async_pipe.stage = 0 : i64, async_pipe.order = 0 : i64}", "")
+    assert str(module) == str(ir.Module.parse(kept, context()))
