@@ -118,7 +118,7 @@ class Judge:
     orders: FlagOrders
     tracked: frozenset[int] = frozenset()
     # Accesses where what threads hand each other decides how many come.
-    handed_on: frozenset[int] = frozenset()
+    handed_on: Callable[[], frozenset[int]] = frozenset
     findings: Findings = field(default_factory=dict)
     left: set[int] = field(default_factory=set)
     unfinished: set[int] = field(default_factory=set)
@@ -488,7 +488,7 @@ class Judge:
         unsure = conflict(self.sites[one].manner, self.sites[other].manner, threads) is None
         if unsure or self.orders.may_order(one, other, threads):
             return MEMORY_ORDER
-        return "" if self.handed_on.isdisjoint((one, other)) else "undecided-path"
+        return "" if self.handed_on().isdisjoint((one, other)) else "undecided-path"
 
     def unknown(self, later: int, earlier: int, cause: Cause, reason: str) -> None:
         """Accesses of which it cannot be decided whether they race."""

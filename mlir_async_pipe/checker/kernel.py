@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -46,7 +46,7 @@ from mlir_async_pipe.checker.selection import (
 )
 from mlir_async_pipe.checker.sites import Roots, Site, Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
-from mlir_async_pipe.checker.thread_divergence import HandedOn
+from mlir_async_pipe.checker.thread_divergence import by_what_is_handed_on
 from mlir_async_pipe.checker.thread_grid import ThreadRange, Threads
 from mlir_async_pipe.checker.unfollowed import REASON, lost_steps, reason_of, unfollowed
 from mlir_async_pipe.chips.target import Target
@@ -303,7 +303,7 @@ class _KernelRun:
         )
         orders = FlagOrders(Points(self.flow), sites.sites, self._clusters())
         comparer = Comparer(self.threads, budget)
-        handed = self._handed_on(sites)
+        handed = cache(partial(self._handed_on, sites))
         judge = Judge(sites.sites, roots, comparer, values.base_facts, orders, tracked, handed)
         groups = Groups(values, sites, self.threads.several)
         flags = AwaitedFlags(self.flow, sites, orders, values.divergence)
@@ -318,7 +318,7 @@ class _KernelRun:
 
     def _handed_on(self, sites: Sites) -> frozenset[int]:
         """The accesses where what threads hand each other decides how many of them come."""
-        blocks = HandedOn(self.flow, sites.loads_constant).parted
+        blocks = by_what_is_handed_on(self.flow, sites.loads_constant).parted
         steps = (step for number in blocks for step in self.flow.blocks[number].steps)
         runs = (step for step in steps if isinstance(step, Run))
         return frozenset(site for run in runs for site in sites.of(run.op, run.frame))

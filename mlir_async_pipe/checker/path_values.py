@@ -43,7 +43,7 @@ from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.sites import Roots, Site
 from mlir_async_pipe.checker.state import State, Value, stale, without_iterations
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
-from mlir_async_pipe.checker.thread_divergence import Divergence
+from mlir_async_pipe.checker.thread_divergence import Divergence, by_thread
 from mlir_async_pipe.checker.thread_grid import Threads, has_numbers, thread_facts
 from mlir_async_pipe.facts.values import views
 from mlir_async_pipe.facts.values.alignment import value_alignment
@@ -96,7 +96,7 @@ class PathValues:
     @cached_property
     def divergence(self) -> Divergence:
         """Which values may differ between threads."""
-        return Divergence(self.flow, self.loads_alike)
+        return by_thread(self.flow, self.loads_alike)
 
     @cached_property
     def base_facts(self) -> Mapping[Atom, AtomRange]:

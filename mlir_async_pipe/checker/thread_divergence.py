@@ -11,8 +11,7 @@ of other threads; what merely differs has a form of thread ids or a symbol of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from mlir_async_pipe.bindings.raw_ops import Operation, constant_value
@@ -24,6 +23,7 @@ from mlir_async_pipe.checker.step_graph import (
     Constant,
     ControlEdge,
     Flow,
+    Loop,
     LoopTest,
     Run,
 )
@@ -33,34 +33,41 @@ from mlir_async_pipe.vocabulary.control_flow import SELECT_OPS
 from mlir_async_pipe.vocabulary.launch_ids import ELECT, IDS
 
 
-@dataclass
 class Divergence:
-    """Value numbers of one kernel: `differing` may differ between threads, `chosen` do so
-    because threads took different paths. `exits` are the blocks whose edge out may differ,
-    `chosen_at` what is chosen at the begin of each block."""
+    """What is reached from where values of one kernel begin to differ. Value numbers: `differing` may differ between
+    threads, `chosen` do so because threads took different paths. `exits` are the blocks whose edge out may differ,
+    `chosen_at` what is chosen at the begin of each block.
 
-    flow: Flow
-    # Whether threads that load one place at once get one value, by an op of a frame.
-    loads_alike: Callable[[Operation, int], bool]
-    differing: set[int] = field(default_factory=set)
-    chosen: set[int] = field(default_factory=set)
-    exits: set[int] = field(default_factory=set)
-    chosen_at: dict[int, set[int]] = field(default_factory=dict)
+    Results are made of what `made_of` says, else of the operands of their ops."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, flow: Flow, made_of: Mapping[int, Iterable[int]]) -> None:
+        self.flow = flow
+        self.differing: set[int] = set()
+        self.chosen: set[int] = set()
+        self.exits: set[int] = set()
+        self.chosen_at: dict[int, set[int]] = {}
+        # Variables of loops of which nothing says how often they run.
+        self.unbounded: set[int] = set()
         self._users: dict[int, list[int]] = {}
         self._deciding: dict[int, list[Block]] = {}
         self._selections: dict[int, list[int]] = {}
-        self._into: list[list[ControlEdge]] = [[] for _ in self.flow.blocks]
+        self._into: list[list[ControlEdge]] = [[] for _ in flow.blocks]
         self._pending: list[tuple[int, bool]] = []
         self._made: set[int] = set()
-        self._reads: set[int] = set()
-        flow, end = self.flow, len(self.flow.blocks)
+        end = len(flow.blocks)
         successors = {number: flow.after(number) or [end] for number in range(end)}
         self._after = post_dominators(successors, end)
-        self._read()
+        self._read(made_of)
+        read = self._users.keys() | self._deciding.keys()
+        # What the graph makes or reads, and what it only reads.
+        self.known, self.free = self._made | read, read - self._made
+
+    def follow(self, begins: Iterable[int]) -> Divergence:
+        """Mark all that is reached from values that differ."""
+        self._pending += [(number, False) for number in begins]
         while self._pending:
             self._mark(*self._pending.pop())
+        return self
 
     @cached_property
     def parted(self) -> frozenset[int]:
@@ -75,14 +82,17 @@ class Divergence:
 
     # Reading the graph --------------------------------------------------------------------
 
-    def _read(self) -> None:
+    def _read(self, made_of: Mapping[int, Iterable[int]]) -> None:
         for step in self.flow.steps():
             if isinstance(step, Run):
-                self._run(step)
+                for result in step.results:
+                    self._makes(result, made_of.get(result, step.operands))
+                if step.name in SELECT_OPS and not chooses_numbers(step.op):
+                    self._selections.setdefault(step.operands[0], []).extend(step.results)
             elif isinstance(step, AnyIteration):
-                self._bind(step.loop, step.variable)
+                self._bind(self.flow.loops[step.loop], step.variable)
         for target, source in self.flow.assigns():
-            self._makes([target], [source])
+            self._makes(target, [source])
         for _, edge in self.flow.all_edges():
             self._into[edge.target].append(edge)
         for block in self.flow.blocks:
@@ -91,52 +101,21 @@ class Divergence:
                 loop = self.flow.loops[block.exit.loop]
                 decided_by += loop.decided_by or ()
                 if loop.variable is not None:
-                    self._bind(loop.number, loop.variable)
+                    self._bind(loop, loop.variable)
             for number in decided_by:
                 self._deciding.setdefault(number, []).append(block)
-                self._reads.add(number)
-        self.known = self._made | self._reads
-        for number in self._reads - self._made:
-            if self._begins_different(number):
-                self._pending.append((number, False))
 
-    def _makes(self, made: Sequence[int], read: Iterable[int]) -> None:
+    def _makes(self, made: int, read: Iterable[int]) -> None:
         """What is made of what is read differs if that does."""
-        self._made.update(made)
+        self._made.add(made)
         for number in read:
-            self._reads.add(number)
-            self._users.setdefault(number, []).extend(made)
+            self._users.setdefault(number, []).append(made)
 
-    def _run(self, run: Run) -> None:
-        if run.makes_values and is_made_of_operands(run.name):
-            self._makes(run.results, run.operands)
-            if run.name in SELECT_OPS and not chooses_numbers(run.op):
-                self._selections.setdefault(run.operands[0], []).extend(run.results)
-            return
-        for result, value in zip(run.results, run.op.results, strict=True):
-            reached, different = sources(value)
-            if different is not None and self.loads_alike(run.op, run.frame):
-                # All threads that name one place get one value.
-                reached, different = run.op.operands, None
-            if different is not None:
-                self._pending.append((result, False))
-            self._makes([result], self.flow.numbers_of(run.frame, reached))
-
-    def _bind(self, number: int, variable: int) -> None:
-        loop = self.flow.loops[number]
+    def _bind(self, loop: Loop, variable: int) -> None:
         if loop.bounds is None and loop.decided_by is None:
-            self._pending.append((variable, False))
+            self.unbounded.add(variable)
         # What decides how often a loop runs, and which numbers its iterations have.
-        self._makes([variable], (*(loop.bounds or ()), *(loop.decided_by or ())))
-
-    def _begins_different(self, number: int) -> bool:
-        frame, value = self.flow.values[number]
-        if isinstance(value, Constant):
-            return False
-        if not hasattr(value, "type"):
-            # An op that decides by its operands (an affine.if), wherever these are made.
-            return any(differs(operand, frame) for operand in value.operands)
-        return constant_value(value) is None and differs(value, frame)
+        self._makes(variable, (*(loop.bounds or ()), *(loop.decided_by or ())))
 
     # Following it -------------------------------------------------------------------------
 
@@ -194,26 +173,49 @@ class Divergence:
         self._pending += [(target, True) for target in chosen]
 
 
-@dataclass
-class HandedOn(Divergence):
-    """The same of values that threads hand each other, by atomics, votes, shuffles or memory that the kernel writes. How many
-    threads come where such a value decides is not free: `atomicAdd(&n, 1) == 0` lets one of all pass, where by what is
-    loaded from memory that nobody writes any two may.
+# Where values begin to differ ------------------------------------------------------------------
 
-    `loads_alike` tells loads of such memory.
-    """
 
-    def _run(self, run: Run) -> None:
-        pure = run.makes_values and (run.row.agree != "differs" or run.name in IDS)
-        if pure or run.name == ELECT or self.loads_alike(run.op, run.frame):
-            self._makes(run.results, run.operands)
-        else:
-            self._made.update(run.results)
-            self._pending += [(result, False) for result in run.results]
+def by_thread(flow: Flow, loads_alike: Callable[[Operation, int], bool]) -> Divergence:
+    """What may differ between threads. `loads_alike` tells whether threads that load one place at once get one value, by
+    an op of a frame."""
+    made_of: dict[int, Iterable[int]] = {}
+    begins: set[int] = set()
+    for run in flow.runs():
+        if run.makes_values and is_made_of_operands(run.name):
+            continue
+        for result, value in zip(run.results, run.op.results, strict=True):
+            read, different = sources(value)
+            if different is not None and loads_alike(run.op, run.frame):
+                # All threads that name one place get one value.
+                read, different = run.op.operands, None
+            if different is not None:
+                begins.add(result)
+            made_of[result] = flow.numbers_of(run.frame, read)
+    found = Divergence(flow, made_of)
+    free = {number for number in found.free if _begins_different(flow, number)}
+    return found.follow(begins | found.unbounded | free)
 
-    def _bind(self, number: int, variable: int) -> None:
-        loop = self.flow.loops[number]
-        self._makes([variable], (*(loop.bounds or ()), *(loop.decided_by or ())))
 
-    def _begins_different(self, number: int) -> bool:
+def _begins_different(flow: Flow, number: int) -> bool:
+    frame, value = flow.values[number]
+    if isinstance(value, Constant):
         return False
+    if not hasattr(value, "type"):
+        # An op that decides by its operands (an affine.if), wherever these are made.
+        return any(differs(operand, frame) for operand in value.operands)
+    return constant_value(value) is None and differs(value, frame)
+
+
+def by_what_is_handed_on(
+    flow: Flow, loads_constant: Callable[[Operation, int], bool]
+) -> Divergence:
+    """What values decide that threads hand each other, by atomics, votes, shuffles or memory that the kernel writes. How
+    many threads come where such a value decides is not free: `atomicAdd(&n, 1) == 0` lets one of all pass, where by what
+    is loaded from memory that nobody writes (`loads_constant`) any two may."""
+    begins: set[int] = set()
+    for run in flow.runs():
+        pure = run.makes_values and (run.row.agree != "differs" or run.name in IDS)
+        if not (pure or run.name == ELECT or loads_constant(run.op, run.frame)):
+            begins.update(run.results)
+    return Divergence(flow, {}).follow(begins)

@@ -30,7 +30,7 @@ from mlir_async_pipe.checker.phases.path_state import Spot
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WARP
 from mlir_async_pipe.checker.poll_loops import AWAITED
 from mlir_async_pipe.checker.step_graph import Constant, Flow, Run, is_integer, is_memory
-from mlir_async_pipe.checker.thread_divergence import Divergence
+from mlir_async_pipe.checker.thread_divergence import Divergence, by_thread
 from mlir_async_pipe.facts.values.alignment import divisor, value_alignment
 from mlir_async_pipe.facts.values.domains import Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import integer_constant, is_size
@@ -227,7 +227,7 @@ class PathNumbers:
     @cached_property
     def _divergence(self) -> Divergence:
         # Not what threads load alike from workgroup memory: that rests on a proof of its own.
-        return Divergence(self.flow, self.effects.sites.loads_constant)
+        return by_thread(self.flow, self.effects.sites.loads_constant)
 
     def _loaded(self, run: Run) -> Evaluation:
         """A number that is loaded is known if it says where columns of tensor memory begin."""
