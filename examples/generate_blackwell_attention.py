@@ -651,7 +651,7 @@ def main() -> None:
     parser.add_argument("--persistent", action="store_true", help="of the plain loop")
     parser.add_argument("--stages", type=int, default=3, help="of the plain loop")
     parser.add_argument(
-        "--roles", choices=("", "specialised"), default="", help="of the plain loop"
+        "--roles", choices=("", "specialised", "grouped"), default="", help="of the plain loop"
     )
     made = BlackwellAttention(**vars(parser.parse_args()))
     if made.problems():

@@ -64,7 +64,9 @@ def pipeline(
     cost: str = "",
     overlap_outer: bool = False,
     assume_noalias_arguments: bool = False,
-    roles: Literal["auto", "together", "specialised", "alternating", "ping-pong"] = "auto",
+    roles: Literal[
+        "auto", "together", "specialised", "grouped", "alternating", "ping-pong"
+    ] = "auto",
     cluster: str = "",
     check: Literal["error", "warn", "none"] = "error",
     witnesses: bool = True,
@@ -80,8 +82,8 @@ def pipeline(
     `cost`: cycles for schedules by latencies, "latency=500,OP=300,throughput.QUEUE=8".
     `overlap_outer`: a loop in a sequential loop begins its next execution in this one's epilogue.
     `assume_noalias_arguments`: no two arguments (or bindings) of a function share memory.
-    `roles`: "specialised" gives tensor copies to warps that are added to the block, "alternating" lets two warpgroups
-    issue their products in turn as well, "ping-pong" gives the tiles around to two groups in turn, "together" the copies
+    `roles`: "specialised" gives tensor copies to warps that are added to the block, "grouped" what is independent in
+    tensor memory to groups of threads as well, "alternating" lets two warpgroups issue their products in turn as well, "ping-pong" gives the tiles around to two groups in turn, "together" the copies
     to warps that are there ("auto" leaves it to the loop).
     `cluster`: "2,1,1" lets kernels of tensor copies have clusters of so many blocks along x, y and z,
     where nothing says how large they are.

@@ -107,6 +107,14 @@ def waits_for(op: Any) -> Literal["load", "store"] | None:
     return "load" if "load" in str(op.attributes["kind"]) else "store"
 
 
+def moved_columns(op: Any) -> tuple[int, bool]:
+    """The columns that a load or store touches, at most; whether it touches all of them."""
+    kind = (op.results[0] if len(op.results) else op.operands[1]).type
+    registers = kind.shape[0] if str(kind).startswith("vector<") else 1
+    by_lane = "32x32b" in str(op.attributes["shape"]).lower()
+    return int(registers) * (1 if by_lane else 4), by_lane
+
+
 @dataclass(frozen=True)
 class ProductShape:
     """What an instruction descriptor says: sizes, types in the words of PTX, sums and orders."""

@@ -65,6 +65,22 @@ def test_the_plain_loop_with_roles_has_a_loop_for_each(size, most):
     assert kernel.resources.spill_store_bytes == 0
 
 
+@NEEDS_PTXAS
+def test_each_group_of_threads_has_its_loop():
+    made = BlackwellAttention(
+        plain=True, roles="grouped", stages=2, groups=2, overlaid=True, keys=128, features=128
+    )
+    module = parse(made.module())
+    pipeline(module, target="nvvm:sm_100a")
+    (kernel,) = lower(module, target="nvvm:sm_100a", emit="cubin").kernels
+    groups = [found for found in kernel.machine.loops if found.arrivals]
+    assert [(found.phase_waits, found.arrivals, found.barriers) for found in groups] == [
+        (2, 1, 0)
+    ] * 2
+    assert max(found.instructions for found in groups) <= 660
+    assert (kernel.resources.registers, kernel.resources.spill_store_bytes) == (168, 0)
+
+
 def optimal(made: BlackwellAttention) -> Any:
     """The schedule that is found, of a loop that is proven."""
     text = made.module().replace("num_stages = 3 : i64", 'schedule = "optimal"')

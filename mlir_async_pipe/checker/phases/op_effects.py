@@ -71,7 +71,7 @@ from mlir_async_pipe.vocabulary.rows import (
     Tensor,
 )
 from mlir_async_pipe.vocabulary.tensor_boxes import box_bytes
-from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES_OF_WARP, Cells
+from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, LANES_OF_WARP, Cells, moved_columns
 
 # Operands that say nothing of workgroup memory; the first two of global memory.
 _ELSEWHERE = ("coordinates", "tensor_map", "ticks")
@@ -715,7 +715,7 @@ def _effect(run: Run, done: Tensor, effects: OpEffects) -> Effect | None:
         case Tensor("product", plain=True):
             return _product(run, number, effects)
         case Tensor("load" | "store", plain=True) if not groups_of(op)["offset"]:
-            cells, moved = _cells(run, effects), _moved(op)
+            cells, moved = _cells(run, effects), moved_columns(op)
 
             def move(spot: Spot) -> None:
                 spot.memory.use_tensor(done.use, cells(spot, *moved), number, spot.threads())
@@ -794,20 +794,12 @@ def _given_back(
         spot.memory.tensor.returned(taken, count)
 
 
-def _moved(op: Any) -> tuple[int, bool]:
-    """The columns that a load or store touches, at most; whether it touches all of them."""
-    kind = (op.results[0] if len(op.results) else op.operands[1]).type
-    registers = kind.shape[0] if str(kind).startswith("vector<") else 1
-    by_lane = "32x32b" in str(op.attributes["shape"]).lower()
-    return int(registers) * (1 if by_lane else 4), by_lane
-
-
 def _check_lanes(run: Run, number: int, spot: Spot) -> None:
     """Each warp touches the lanes of its number modulo 4."""
     address = spot.get(run.operands[0])
     if not isinstance(address, Form) or not is_address(address):
         return
-    height = LANES_OF_WARP // (1 if _moved(run.op)[1] else 2)
+    height = LANES_OF_WARP // (1 if moved_columns(run.op)[1] else 2)
     for warp, lanes in _warps(spot):
         own = LANES_OF_WARP * (warp % QUARTERS)
         found = {at // tensor_memory.LANE for at in address_parts(address, lanes)[1]}

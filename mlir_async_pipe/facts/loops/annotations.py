@@ -144,11 +144,11 @@ CHOICES = {
     SWIZZLE: ("none", "auto"),
     STORE_THROUGH: ("auto", "tile", "direct"),
     RESIDUALS: ("direct", "async"),
-    ROLES: ("auto", "together", "specialised", "alternating", "ping-pong"),
+    ROLES: ("auto", "together", "specialised", "grouped", "alternating", "ping-pong"),
 }
-Roles = Literal["auto", "together", "specialised", "alternating", "ping-pong"]
+Roles = Literal["auto", "together", "specialised", "grouped", "alternating", "ping-pong"]
 # Roles that need warps of their own for the copies.
-APART = ("specialised", "alternating", "ping-pong")
+APART = ("specialised", "grouped", "alternating", "ping-pong")
 # What turns a loop into one that is to be pipelined.
 _REQUESTS = (STAGE, ORDER, ASYNC_STAGES, NUM_STAGES, SCHEDULE)
 
@@ -437,7 +437,7 @@ def annotate(
     `options`: `wait_at` ("consumer" or "iteration"), `epilogue` ("peel" or "predicate"),
     `short_trip` ("version", "predicate" or "assume"), `swizzle` ("auto" or "none"), `stage_through` ("auto", "async" or
     "registers"), `issue` ("auto", "first", "spread" or "last"), `roles` ("auto", "together",
-    "specialised", "alternating" or "ping-pong"), `independent` (True).
+    "specialised", "grouped", "alternating" or "ping-pong"), `independent` (True).
 
     Raises UsageError (not-a-module) for what is no op, InputError (not-a-loop, unknown-annotation, bad-annotation, num-stages-too-small,
     conflicting-annotations), UsageError (bad-argument) for what is no whole number; the loop is as it was then.

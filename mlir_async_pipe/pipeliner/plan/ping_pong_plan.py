@@ -100,7 +100,7 @@ def plan_ping_pong(plan: RingPlan, moved: tuple[Operation, ...], block: Size | N
             refuse(f"'{op.name}' {why}", op, loop, code="memory-order")
     if not is_set(around.attributes, names.INDEPENDENT):
         _check_reads(own, loop)
-    ids, of_ids = _thread_values(moved, loop)
+    ids, of_ids = thread_values(moved, loop)
     tiles = _ping_pong_tiles(plan, own, block)
     return PingPong(around, shared, idle, tiles, ids, of_ids)
 
@@ -156,7 +156,7 @@ def _check_reads(own: tuple[Operation, ...], loop: Operation) -> None:
             refuse(why, op, loop, advice=advice)
 
 
-def _thread_values(
+def thread_values(
     moved: tuple[Operation, ...], loop: Operation
 ) -> tuple[tuple[Value, ...], tuple[Operation, ...]]:
     """The thread ids along x that the ops name, and in textual order the ops before the roles part that compute with

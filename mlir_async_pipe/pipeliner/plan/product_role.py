@@ -37,6 +37,7 @@ from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Completion, only_computes, operand
 from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    Arrival,
     IssueSlice,
     PartedLoop,
     ProductRole,
@@ -45,8 +46,9 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     slice_of,
 )
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
+from mlir_async_pipe.pipeliner.plan.thread_groups import Issued, share_out
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, tensor_use, use_of
-from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import LaunchId, Size, launch_id
 from mlir_async_pipe.vocabulary.tensor_memory import (
     COLUMNS,
     Cells,
@@ -56,14 +58,16 @@ from mlir_async_pipe.vocabulary.tensor_memory import (
 )
 
 
-def plan_products(plan: RingPlan, moved: tuple[Operation, ...]) -> ProductRole | PartedLoop:
-    """Raises PipelineError (roles-unsupported, roles-values)."""
+def plan_products(
+    plan: RingPlan, moved: tuple[Operation, ...], size: Size | None
+) -> ProductRole | PartedLoop:
+    """Raises PipelineError (roles-unsupported, roles-values, roles-block, memory-order)."""
     body, loop, completions = plan.body, plan.loop, plan.products.completions
     branches = tuple(_branch(plan, completion) for completion in completions)
     _check_branches(loop, branches, in_tensor=bool(plan.products.hindered))
     kept = _slice(body, [*(t.wait for t in plan.transactions), *branches])
     if plan.products.hindered:
-        return _parted(plan, kept, branches, moved)
+        return _parted(plan, kept, branches, moved, size)
     if len(completions) > 1:
         refuse("an iteration has two commits", completions[1].commit, loop)
     (completion,) = completions
@@ -188,7 +192,11 @@ def _check_memory(loop: Operation, kept: IssueSlice, moved: tuple[Operation, ...
 
 
 def _parted(
-    plan: RingPlan, kept: IssueSlice, branches: tuple[Operation, ...], moved: tuple[Operation, ...]
+    plan: RingPlan,
+    kept: IssueSlice,
+    branches: tuple[Operation, ...],
+    moved: tuple[Operation, ...],
+    size: Size | None,
 ) -> PartedLoop:
     body, completions = plan.body, plan.products.completions
     if len(set(branches)) < len(branches):
@@ -205,38 +213,43 @@ def _parted(
     for op in (op for top in moved for op in walk(top)):
         if tensor_use(op) in ("product", "copy", "shift") and op not in inside:
             refuse(f"'{op.name}' touches tensor memory, too", op, body.loop)
-    ready: list[tuple[Operation, Operation]] = []
-    pending, met = False, None
-    for op in (*body.ops, body.terminator):
-        if tensor_use(op) in ("load", "store"):
-            pending = True
-        elif op in barriers and pending:
-            pending, met = False, op
-        elif met is not None and op in (*branches, body.terminator):
-            ready.append((met, op))
-            met = None
-    if pending or not ready:
-        at = next(op for op in reversed(body.ops) if tensor_use(op) in ("load", "store"))
-        refuse(f"no barrier follows '{at.name}', before other products", at, body.loop)
     # The order of the text, which is that in which they are issued.
     commits = sorted(
         zip(branches, completions, strict=True), key=lambda one: body.ops.index(one[0])
     )
-    awaited = tuple(each for branch, each in commits if _orders(branch, branches))
-    ordered = tuple(branch for branch, _ in commits)
-    return PartedLoop(kept, ordered, commits[-1][1], tuple(ready), awaited, barriers)
+    issued = {branch: Issued(_products_of(branch), completion) for branch, completion in commits}
+    groups = share_out(plan, issued, moved, size) if plan.asked == "grouped" else None
+    ready: list[Arrival] = []
+    # The groups that have worked since a barrier, and the barrier at which others will have told of it.
+    pending, met = set[int](), dict[int, Operation]()
+    for op in (*body.ops, body.terminator):
+        if tensor_use(op) in ("load", "store"):
+            pending |= {0} if groups is None else groups.owners[op]
+        elif op in barriers:
+            met |= dict.fromkeys(pending, op)
+            pending = set()
+        elif met and op in (*branches, body.terminator):
+            for barrier in dict.fromkeys(met.values()):
+                arriving = frozenset(group for group, at in met.items() if at == barrier)
+                ready.append(Arrival(barrier, op, arriving))
+            met = {}
+    if pending or not ready:
+        at = next(op for op in reversed(body.ops) if tensor_use(op) in ("load", "store"))
+        refuse(f"no barrier follows '{at.name}', before other products", at, body.loop)
+    awaited = tuple(each.completion for each in issued.values() if _orders(each, issued))
+    return PartedLoop(kept, tuple(issued), commits[-1][1], tuple(ready), awaited, barriers, groups)
 
 
-def _orders(branch: Operation, branches: tuple[Operation, ...]) -> bool:
+def _products_of(branch: Operation) -> tuple[ProductCells, ...]:
+    products = (op for op in walk(branch) if tensor_use(op) == "product")
+    return tuple(tensor_product(op).cells(partial(_cells, op)) for op in products)
+
+
+def _orders(one: Issued, issued: dict[Operation, Issued]) -> bool:
     """Whether a wait for the products of a branch may order them before others: before all that share cells with them, but
     for those into the same sums, which are in order anyway."""
-    used: dict[Operation, list[ProductCells]] = {}
-    for each in branches:
-        products = [op for op in walk(each) if tensor_use(op) == "product"]
-        used[each] = [tensor_product(op).cells(partial(_cells, op)) for op in products]
-    others = [other for each in branches for other in used[each]]
-    pairs = product(used[branch], others)
-    return any(list(one.conflicts(other, alike=False)) for one, other in pairs)
+    others = [other for each in issued.values() for other in each.cells]
+    return any(list(a.conflicts(b, alike=False)) for a, b in product(one.cells, others))
 
 
 def _cells(product: Operation, operand: int, count: int | None) -> Cells:

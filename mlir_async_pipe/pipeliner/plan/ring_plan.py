@@ -125,17 +125,37 @@ class ProductRole:
 
 
 @dataclass(frozen=True)
+class ThreadGroups:
+    """Groups of as many threads as the input has, which share what those run: `owners` run ops that not all groups run;
+    `ids` are thread ids along x, and `of_ids` the ops before the roles part that compute with them."""
+
+    count: int
+    owners: dict[Operation, frozenset[int]]
+    ids: tuple[Value, ...]
+    of_ids: tuple[Operation, ...]
+
+
+class Arrival(NamedTuple):
+    """At a `barrier` of the input threads arrive, those of some `groups`, and the warp of products waits for that before an op."""
+
+    barrier: Operation
+    before: Operation
+    groups: frozenset[int]
+
+
+@dataclass(frozen=True)
 class PartedLoop:
     """What the warp runs of a loop that the threads of the input run, too: the `branches` with products, of which the
-    last commit, `completion`, gives the slot back. At the barriers in `ready` the threads arrive, and the warp waits for
-    that before an op; the commits of `awaited` it waits for itself, too; `barriers` are those of the loop, all replaced."""
+    last commit, `completion`, gives the slot back. `ready`: when it waits for the threads; the commits of `awaited` it waits
+    for itself, too; `barriers` are those of the loop, all replaced. `groups`: how the threads share their work, if they do."""
 
     slice: IssueSlice
     branches: tuple[Operation, ...]
     completion: Completion
-    ready: tuple[tuple[Operation, Operation], ...]
+    ready: tuple[Arrival, ...]
     awaited: tuple[Completion, ...]
     barriers: tuple[Operation, ...]
+    groups: ThreadGroups | None = None
 
 
 @dataclass(frozen=True)

@@ -80,16 +80,17 @@ def role_block(
     moved: tuple[Operation, ...],
     dropped: tuple[Operation, ...],
     size: Size | None,
+    groups: int,
 ) -> RoleBlock:
-    """The block of all loops of a kernel. Raises PipelineError (roles-block)."""
+    """The block of all loops of a kernel, with so many groups. Raises PipelineError (roles-block)."""
     first, loop, kernel = plans[0], plans[0].loop, plans[0].kernel
     products = max((plan.products for plan in plans), key=lambda each: each.groups)
-    groups = GROUPS if first.asked == "ping-pong" else 1
     # There are two barriers more, by which groups take turns.
     ordered = first.asked in ("ping-pong", "alternating")
-    unit = WARPGROUP if products.groups else WARP
+    # Registers move between whole warpgroups.
+    unit = WARPGROUP if products.groups or first.asked == "grouped" else WARP
     # One warp copies; of products in tensor memory another one issues them.
-    copying = 2 * WARP if products.completions else unit
+    copying = max(2 * WARP, unit) if products.completions else unit
     most = (MOST_THREADS - copying) // groups // unit * unit
     if size is None or size[1:] != (1, 1) or size[0] % unit or size[0] > most:
         more = f"{copying} threads" if groups == 1 else f"as many threads and {copying}"
@@ -107,11 +108,15 @@ def role_block(
             refuse(why, op, loop, code="roles-block")
     inside = [op for top in moved for op in walk(top)]
     barriers = tuple(op for op in inside if is_barrier(op) and op not in dropped)
-    needed = groups * bool(barriers or ordered) + 2 * ordered
+    # Groups that share one tile meet all at one barrier.
+    met = 1 if first.asked == "grouped" else groups
+    needed = met * bool(barriers or ordered) + 2 * ordered
     number = _free_number(inside, barriers, groups, needed, loop)
     # A gpu.launch hands no attributes on to the kernel that it becomes.
     said = any(name in kernel.attributes for name in REGISTER_LIMITS) or not is_function(kernel)
-    registers = registers_of_roles(threads * groups, unit) if products.groups and not said else None
+    registers = None
+    if unit == WARPGROUP and not said:
+        registers = registers_of_roles(threads * groups, unit)
     sizes, launches = _sizes(kernel), _launches(kernel, threads, loop)
     return RoleBlock(kernel, threads, groups, copying, registers, barriers, number, sizes, launches)
 

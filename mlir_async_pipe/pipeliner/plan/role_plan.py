@@ -51,7 +51,13 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     SharedRing,
     roles_of,
 )
-from mlir_async_pipe.pipeliner.plan.role_block import UNIT, refuse, registers_of_roles, role_block
+from mlir_async_pipe.pipeliner.plan.role_block import (
+    GROUPS,
+    UNIT,
+    refuse,
+    registers_of_roles,
+    role_block,
+)
 from mlir_async_pipe.session.diagnostics import refusing
 from mlir_async_pipe.vocabulary import is_barrier, meets_cluster, row_of, shows_writes, use_of
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS, REGION_ROWS
@@ -102,11 +108,18 @@ def _parted(kernel: Operation, plans: list[RingPlan], size: Size | None) -> Role
         ping_pong = plan_ping_pong(first, moved, size)
     issuer = None
     if products.completions:
-        issuer = plan_products(first, moved)
+        issuer = plan_products(first, moved, size)
         _check_needed([first], [issuer.slice], moved)
-    barriers = issuer.barriers if isinstance(issuer, PartedLoop) else ()
+    parted = issuer if isinstance(issuer, PartedLoop) else None
+    if first.asked == "grouped" and parted is None:
+        why = "groups would share what threads do in tensor memory between products, and they do nothing there"
+        refuse(why, first.loop, first.loop)
+    barriers = parted.barriers if parted is not None else ()
+    count = GROUPS if is_ping_pong else 1
+    if parted is not None and parted.groups is not None:
+        count = parted.groups.count
     dropped = (*(op for plan in plans for op in plan.dropped), *meetings, *barriers)
-    block = role_block(plans, moved, dropped, size)
+    block = role_block(plans, moved, dropped, size, count)
     turn = product_turn(first, block.threads) if first.asked == "alternating" else None
     _check_needed(plans, [plan.issue for plan in plans], moved)
     return RolePlan(loops, block, moved, ping_pong, issuer, turn)
@@ -253,7 +266,8 @@ def share_registers(
     on three slots is 1.2 times as fast (docs/gpu.md): one block stores while the other one multiplies."""
     parted: dict[Operation, list[RingPlan]] = {}
     for plan in (plan for ring in rings for plan in ring):
-        if plan.roles is not None and plan.roles.block.registers is not None:
+        # What threads load of tensor memory they do not carry.
+        if plan.asked != "grouped" and plan.roles and plan.roles.block.registers is not None:
             parted.setdefault(plan.roles.block.kernel, []).append(plan)
     if chip is None or not parted:
         return rings

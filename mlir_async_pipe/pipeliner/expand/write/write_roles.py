@@ -22,6 +22,7 @@ the loop around alternately (`PingPongWriter`).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -37,6 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant,
     create,
     defining_op,
+    integer_attribute,
     is_used,
     operations,
     parent,
@@ -60,6 +62,7 @@ from mlir_async_pipe.pipeliner.expand.write.integers import Integers
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBuffer, show_slot
 from mlir_async_pipe.pipeliner.expand.write.write_ring import (
     COPIES,
+    TILE,
     Blocks,
     RingLoop,
     SlotReturns,
@@ -85,6 +88,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
 from mlir_async_pipe.pipeliner.plan.role_block import GROUPS, WARPGROUP
 from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
+from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS
 from mlir_async_pipe.vocabulary.launch_ids import BLOCK_SIZES, first_size
 from mlir_async_pipe.vocabulary.memory_names import POINTER_OF_ADDRESS
 from mlir_async_pipe.vocabulary.tensor_memory import FENCE_OP, fence_side
@@ -134,7 +138,10 @@ def write_roles(rings: list[SharedRing], buffers: list[list[list[VersionedBuffer
     write_partition(copying, roles.moved, COPIES, copies, RingLoop.expand, free)
     if products is not None:
         products.write(loops[0].loop, others, arrives)
-    _write_uses(loops, roles, products, thread, build)
+    if isinstance(products, PartedWriter) and products.role.groups is not None:
+        _write_groups(loops[0], roles, products, branch.regions[0], thread)
+    else:
+        _write_uses(loops, roles, products, thread, build)
     for setup in (setup for ring in rings for setup in ring[0].setups):
         setup.create.erase()
     blocks.meet_last(terminator(roles.block.kernel.regions[0].blocks[0]))
@@ -176,6 +183,57 @@ def _write_uses(
         drop_idle_values(one.loop.loop)
     if groups is not None:
         groups.end(ends[2])
+
+
+def _write_groups(
+    one: _Loop, roles: RolePlan, products: PartedWriter, region: Any, thread: Value
+) -> None:
+    """Let each group of threads run what it owns of what stands in a region, after which nothing of that is left."""
+    loc, role = one.loop.plan.loop.location, products.role.groups
+    assert role is not None
+    name_barriers(roles.block)
+    # The barriers among them are new; ops are found by what they are now, and asked before that changes.
+    moved, owners = tuple(operations(region.blocks[0])[:-1]), dict(products.owners)
+    run = [(op, owners.get(op)) for top in moved for op in _run_by_threads(top)]
+    for group in range(role.count):
+        if group < role.count - 1:
+            last = roles.block.threads * (group + 1)
+            build = IntegerWriter(at_end_of(region), loc)
+            mine = build.compare("ult", thread, last)
+            own, region = write_if(mine, (), (), at_end_of(region), loc).regions
+        else:
+            own = region
+        for op, owning in run:
+            names.remove(op, (names.PARTITION,))
+            if owning is None or group in owning:
+                set_integer(op, names.PARTITION, THREADS, 64)
+        there = IntegerWriter(at_end_of(own), loc)
+        values = [(one.loop, one.values)]
+        start = Ring.start(there)
+        # Numbers of threads are those of the input.
+        number = there.remainder(thread, roles.block.threads)
+        numbers = {value: _as_type(number, value.type, there) for value in role.ids}
+        for op in role.of_ids:
+            clone(op, numbers, there.ip)
+        kept = operations(own.blocks[0])
+        write_partition(own, moved, THREADS, values, RingLoop.write_uses, start)
+        for op in operations(own.blocks[0])[len(kept) - 1 :]:
+            remap(op, numbers)
+    for op in reversed(moved):
+        op.erase()
+
+
+def _run_by_threads(op: Operation) -> Iterator[Operation]:
+    """What an op, and all it holds, does, but for other partitions, and for what only computes."""
+    if op.name == TILE or integer_attribute(op, names.PARTITION) in (COPIES, PRODUCTS):
+        return
+    if not len(op.regions):
+        if not only_computes(op) and op.name not in EXIT_OPS:
+            yield op
+        return
+    for block in (block for region in op.regions for block in region.blocks):
+        for inner in operations(block):
+            yield from _run_by_threads(inner)
 
 
 def _write_turns(
@@ -239,7 +297,12 @@ def _producer_region(region: Any, thread: Value, roles: RolePlan, loc: Any) -> t
     first = build.compare("ult", thread, block.computing + WARP)
     others = () if roles.products is not None else None
     branch = write_if(first, (), others, at_end_of(region), loc)
-    return branch.regions[0], branch.regions[1]
+    copying, region = branch.regions
+    if others is not None and block.copying > 2 * WARP:
+        build = IntegerWriter(at_end_of(region), loc)
+        second = build.compare("ult", thread, block.computing + 2 * WARP)
+        region = write_if(second, (), None, build.ip, loc).regions[0]
+    return copying, region
 
 
 # Threads --------------------------------------------------------------------------------------
@@ -273,10 +336,11 @@ def name_barriers(block: RoleBlock, group: Value | None = None) -> None:
     """Let those of the block after the roles part be met at by the threads of the input, each
     `group` at one of its own."""
     # One that has a number and a count is named already.
+    met = block.computing if group is None else block.threads
     for barrier in (op for op in block.barriers if len(op.operands) < 2):
         i32 = ir.IntegerType.get_signless(32, barrier.context)
         ip, loc = before(barrier), barrier.location
-        threads = constant(block.threads, i32, ip, loc)
+        threads = constant(met, i32, ip, loc)
         given = list(barrier.operands)
         number = given[0] if given else constant(block.barrier, i32, ip, loc)
         if group is not None:
@@ -364,8 +428,9 @@ class GroupOrder:
 # versions the sums of one are loaded while the other adds up (docs/phases.md).
 
 
-# The partition of the statements that issue products; the input's threads run what is in none.
-PRODUCTS = 1
+# The partition of the statements that issue products; the input's threads run what is in none, and each of several groups
+# of them what is in the last one while it is written.
+PRODUCTS, THREADS = 1, 2
 
 
 class ProductsWriter:
@@ -480,16 +545,19 @@ class PartedWriter:
     def __init__(self, plan: RingPlan, roles: RolePlan, role: PartedLoop) -> None:
         self.plan, self.roles, self.role = plan, roles, role
         setup, warps = plan.setups[0], roles.block.warps
-        self.entered = write_empty(setup, 1, warps)
-        self.ready = [write_empty(setup, plan.versions, warps) for _ in role.ready]
+        self.owners = [] if role.groups is None else [*role.groups.owners.items()]
+        groups = 1 if role.groups is None else role.groups.count
+        self.entered = write_empty(setup, 1, warps * groups)
+        self.ready = [
+            write_empty(setup, plan.versions, warps * len(each.groups)) for each in role.ready
+        ]
 
     def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
         """Write the products of a lowered loop at the end of a region, and the arrivals of the threads of the input."""
         role, loc = self.role, self.plan.loop.location
         slot, phase, _ = loop.held
         _name_products(self.plan, role.branches)
-        for number, (barrier, place) in enumerate(role.ready):
-            group = self.ready[number]
+        for group, (barrier, place, groups) in zip(self.ready, role.ready, strict=True):
             known = {*operations(place.block)}
             # Before the thread is elected that runs a branch.
             before_it = source_op(place.operands[0]) if place in role.branches else place
@@ -499,7 +567,8 @@ class PartedWriter:
             for op in operations(place.block):
                 if op not in known and not only_computes(op):
                     set_integer(op, names.PARTITION, PRODUCTS, 64)
-            _arrive(group, slot, arrives, barrier)
+            made = _arrive(group, slot, arrives, barrier)
+            self.owners += [(op, groups) for top in made for op in walk(top)]
         for completion in role.awaited:
             made = clone(completion.wait, {}, before(completion.wait))
             set_integer(made, names.PARTITION, PRODUCTS, 64)
@@ -541,13 +610,14 @@ class PartedWriter:
         return write.has_iteration(0) if again_and_again and not self.plan.trip_count else None
 
 
-def _arrive(group: Value, slot: Value, arrives: Value, place: Operation) -> None:
-    """Each warp tells, before an op, what it did in tensor memory."""
+def _arrive(group: Value, slot: Value, arrives: Value, place: Operation) -> list[Operation]:
+    """Each warp tells, before an op, what it did in tensor memory; returns the ops for that."""
     order, write = operations(place.block), IntegerWriter.before(place)
     number = order.index(place)
     if not number or fence_side(order[number - 1]) != "before":
         fence("before", write.ip, write.location)
     SlotReturns(group, Blocks(None, 0), arrives, meets_lanes=True).write(slot, None, write)
+    return [op for op in operations(place.block) if op not in order]
 
 
 def fence_following(op: Operation, side: str) -> Operation | None:

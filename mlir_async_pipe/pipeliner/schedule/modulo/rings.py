@@ -306,8 +306,8 @@ class Text:
         parted = parted_loop(plan)
         ready = () if parted is None else parted.ready
         self.told: dict[Operation, int | None] = dict.fromkeys(parted.barriers if parted else ())
-        self.told.update({met: n for n, (met, _) in enumerate(ready)})
-        places = {place: n for n, (_, place) in enumerate(ready)}
+        self.told.update({each.barrier: n for n, each in enumerate(ready)})
+        places = {each.before: n for n, each in enumerate(ready)}
         self.of_phase = {ISSUE: self.width * self.wait.cycles}
         order, stages = tuple(ops), (0,) * len(ops)
         if plan.stages is not None:
