@@ -491,6 +491,43 @@ def product(a: Form, b: Form) -> Form:
     return call("mul", a, b)
 
 
+# The kind of an atom that is a product of others, each a form of its own, in one order.
+PRODUCT = "product"
+
+
+def factors(atom: Atom) -> tuple[Atom, ...]:
+    """The atoms that an atom is the product of."""
+    if atom.kind != PRODUCT:
+        return (atom,)
+    return tuple(inner for form in atom.key for inner, _ in form.terms)  # type: ignore[attr-defined]
+
+
+def of_product(atoms: Iterable[Atom]) -> Form:
+    """The product of atoms; 1 of none."""
+    parts = sorted(atoms, key=repr)
+    if not parts:
+        return Form(1)
+    return of_atom(parts[0] if len(parts) == 1 else Atom(PRODUCT, tuple(map(of_atom, parts))))
+
+
+def products_of(form: Form) -> Iterator[tuple[tuple[Atom, ...], int]]:
+    """The products of atoms that a form is the sum of, with their coefficients; of a constant that of none."""
+    if form.constant:
+        yield (), form.constant
+    for atom, coefficient in form.terms:
+        yield factors(atom), coefficient
+
+
+@lru_cache(maxsize=1 << 12)
+def multiplied(a: Form, b: Form) -> Form:
+    """a * b, multiplied out: a sum of products of atoms."""
+    made: Form = ZERO
+    for one, by in products_of(a):
+        for other, times in products_of(b):
+            made = sums.add(made, scale(of_product((*one, *other)), by * times))
+    return made
+
+
 def _bits_below(name: str, a: Form, b: Form, facts: Facts) -> Form | None:
     """a ^ b or a | b, where b is below 2^n: what is a multiple of 2^n in a stays as it is; None if there is
     no such part. (1024 t + x) ^ 48 is 1024 t + (x ^ 48), for any x."""

@@ -61,7 +61,7 @@ from mlir_async_pipe.checker.thread_grid import (
     threads_meet,
     with_ranges,
 )
-from mlir_async_pipe.checker.two_ends import Constraint, Differences, TwoEnds, at_end
+from mlir_async_pipe.checker.two_ends import Differences, TwoEnds
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.sums import Interval
 from mlir_async_pipe.facts.values.views import Piece
@@ -264,7 +264,8 @@ class Owners:
     # Threads of a block -------------------------------------------------------------------
 
     def _threads_meet(self, a: AccessGroup, b: AccessGroup) -> bool:
-        differences = self._differences(a, b, blocks=False)
+        ends = self._ends(a, b, blocks=False)
+        differences = ends.differences()
         if not differences.solve() or self._is_one_thread(differences):
             return False
         offsets = differences.sums(len(a.shared))
@@ -279,11 +280,10 @@ class Owners:
         whole = with_ranges(parts_of(a), parts_of(b))
         if whole and not threads_meet(self.threads, *whole):
             return False
-        pairs = self._radix(a, b, blocks=False).one_by_one(self.threads)
+        pairs = ends.one_by_one(self.threads)
         return not pairs or any(self._threads_meet(x, y) for x, y in pairs)
 
-    def _radix(self, a: AccessGroup, b: AccessGroup, *, blocks: bool) -> TwoEnds:
-        """The subscripts of two groups as numbers in a mixed radix."""
+    def _ends(self, a: AccessGroup, b: AccessGroup, *, blocks: bool) -> TwoEnds:
         return TwoEnds(a, b, self._fixed(blocks=blocks), self._range, self.limits)
 
     def _fixed(self, *, blocks: bool) -> Callable[[Atom], bool]:
@@ -303,7 +303,7 @@ class Owners:
             return
         if self._is_ordered(a, b) or self._is_ordered(b, a):
             return
-        pairs = self._radix(a, b, blocks=True).one_by_one(self.threads)
+        pairs = self._ends(a, b, blocks=True).one_by_one(self.threads)
         for pair in pairs:
             self._compare_blocks(*pair)
         if pairs:
@@ -345,7 +345,7 @@ class Owners:
         """Whether what both touch, if anything, puts them into one block."""
         if a is None or b is None:
             return False
-        differences = self._differences(a, b, blocks=True)
+        differences = self._ends(a, b, blocks=True).differences()
         if not differences.solve():
             return True
         equal = {distinct_axis(atom) for atom in differences.bounds if differences.is_zero(atom)}
@@ -354,49 +354,6 @@ class Owners:
             if all(known.exact is not None for known in ends) and ends[0] == ends[1]:
                 equal.add(axis)
         return equal.issuperset(self.grid.open_axes)
-
-    def _differences(self, a: AccessGroup, b: AccessGroup, *, blocks: bool) -> Differences:
-        """The constraints of two accesses that touch one place."""
-        fixed = self._fixed(blocks=blocks)
-        radix = self._radix(a, b, blocks=blocks)
-        found = Differences(fixed, radix.of_equal)
-        digits: list[Constraint] = []
-        for d, (x, y) in enumerate(zip(a.shared, b.shared, strict=True)):
-            known = radix.constrain(d, found)
-            if known is not None:
-                digits += known
-                continue
-            factors: dict[Atom, int] = {}
-            ours, theirs = dict(x.terms), dict(y.terms)
-            for atom in ours.keys() | theirs.keys():
-                one, other = ours.get(atom, 0), theirs.get(atom, 0)
-                ends = (self._range(atom, a), self._range(atom, b))
-                if fixed(atom):
-                    if one != other:
-                        factors[atom] = one - other
-                        found.bounds[atom] = ends[0]
-                elif one == other:
-                    factors[atom] = one
-                    found.bounds[atom] = sums.difference(*ends)
-                else:
-                    for number, (factor, bounds) in enumerate(
-                        zip((one, -other), ends, strict=True)
-                    ):
-                        if factor:
-                            end = at_end(number, atom)
-                            factors[end] = factor
-                            found.bounds[end] = bounds
-            # start of a - start of b: between minus the length of b and that of a.
-            low, high = sums.difference(a.bounds[d], b.bounds[d])
-            found.constraints.append(
-                Constraint(
-                    tuple(factors.items()),
-                    None if high is None else 1 - a.spans[d] - high,
-                    None if low is None else b.spans[d] - 1 - low,
-                )
-            )
-        found.constraints += digits
-        return found
 
     def _range(self, atom: Atom, group: AccessGroup) -> Interval:
         axis = block_axis(atom)
@@ -473,7 +430,7 @@ class Owners:
     def _distance(self, a: AccessGroup, b: AccessGroup) -> list[int | None] | None:
         """By how much the block ids of two blocks whose accesses meet differ along each axis, None where
         that is not one number; None if they cannot meet."""
-        differences = self._differences(a, b, blocks=True)
+        differences = self._ends(a, b, blocks=True).differences()
         if not differences.solve():
             return None
         found: list[int | None] = [None, None, None]

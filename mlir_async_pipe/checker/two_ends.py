@@ -184,31 +184,15 @@ MOST_PAIRS = 64
 ONE = Atom("any", (("one",), ANYTHING))
 
 
-# A product of atoms, sorted; () is 1.
+# A product of numbers that both ends have alike; () is 1.
 Product = tuple[Atom, ...]
-# Coefficients of products: a polynomial.
-Polynomial = dict[Product, int]
 # Products longer than this are not taken apart.
 LONGEST_PRODUCT = 6
-
-
-class Unknown(NamedTuple):
-    """An unknown of the difference: a number of one end (0 or 1), or what both ends differ by (end None)."""
-
-    atom: Atom
-    end: int | None
-
-    @property
-    def name(self) -> Atom:
-        """The atom that stands for it among differences."""
-        return self.atom if self.end is None else at_end(self.end, self.atom)
-
-
-# A difference: for each product of fixed numbers, multiples of unknowns (None: of 1).
-Terms = dict[tuple[Product, Unknown | None], int]
-Digit = dict[Unknown | None, int]
-# What an unknown is never below and never above: sums of fixed numbers, then a number.
-Limits = tuple[list[Polynomial], list[Polynomial]]
+# A difference: for each product of fixed numbers, multiples of unknowns, or of `ONE`.
+Terms = dict[tuple[Product, Atom], int]
+Digit = dict[Atom, int]
+# What an unknown is never below and never above: sums of products of fixed numbers, then a number.
+Limits = tuple[list[Form], list[Form]]
 
 
 class Digits(NamedTuple):
@@ -239,20 +223,29 @@ class TwoEnds:
         self.is_fixed, self._least = cache(self.is_fixed), cache(self._least_of)
         self._limits = cache(self._limits_of)
 
-    def constrain(self, dimension: int, found: Differences) -> list[Constraint] | None:
-        """Add what is left of one dimension; what its digits say besides. None where a radix says nothing about it."""
-        terms = self._terms(dimension)
-        low, high = sums.difference(self.a.bounds[dimension], self.b.bounds[dimension])
-        if terms is None or low is None or high is None:
-            return None
-        # start of a - start of b: between minus the length of b and that of a.
-        least, most = 1 - self.a.spans[dimension] - high, self.b.spans[dimension] - 1 - low
-        split = self._digits(terms, least, most)
-        rest = self._rest(split, found)
-        if rest is None:
-            return None
-        found.constraints.append(rest)
-        return self._zeros(split, found)
+    def differences(self) -> Differences:
+        """The constraints of two accesses that touch one place."""
+        found = Differences(self.is_fixed, self.of_equal)
+        digits: list[Constraint] = []
+        for dimension, starts in enumerate(zip(self.a.shared, self.b.shared, strict=True)):
+            # start of a - start of b: between minus the length of b and that of a.
+            low, high = sums.difference(self.a.bounds[dimension], self.b.bounds[dimension])
+            least = None if high is None else 1 - self.a.spans[dimension] - high
+            most = None if low is None else self.b.spans[dimension] - 1 - low
+            terms = self._terms(dimension)
+            if terms is not None and least is not None and most is not None:
+                split = self._digits(terms, least, most)
+                rest = self._rest(split, found)
+                if rest is not None:
+                    found.constraints.append(rest)
+                    digits += self._zeros(split, found)
+                    continue
+            # A radix says nothing about it.
+            sides: list[Terms] = [{((), atom): c for atom, c in start.terms} for start in starts]
+            left = {unknown: c for (_, unknown), c in self._by_end(*sides).items()}
+            found.constraints.append(self._constraint(left, least, most, found))
+        found.constraints += digits
+        return found
 
     def of_equal(self, one: Form, other: Form, found: Differences) -> list[Constraint]:
         """What the digits of two forms say that are one number."""
@@ -275,14 +268,13 @@ class TwoEnds:
         rest = {unknown: c for (_, unknown), c in split.rest.items()}
         return self._constraint(rest, split.low, split.high, found)
 
-    def _constraint(self, total: Digit, low: int, high: int, found: Differences) -> Constraint:
+    def _constraint(
+        self, total: Digit, low: int | None, high: int | None, found: Differences
+    ) -> Constraint:
         """low <= total <= high"""
-        factors = []
-        for unknown, factor in total.items():
-            name = ONE if unknown is None else unknown.name
-            found.bounds.setdefault(name, (1, 1) if unknown is None else self._range(unknown))
-            factors.append((name, factor))
-        return Constraint(tuple(factors), low, high)
+        for unknown in total:
+            found.bounds.setdefault(unknown, self._range(unknown))
+        return Constraint(tuple(total.items()), low, high)
 
     def one_by_one(self, threads: Threads) -> list[tuple[AccessGroup, AccessGroup]]:
         """The pairs of single accesses, each with what its own path knows of the numbers that
@@ -315,36 +307,39 @@ class TwoEnds:
 
     def _difference(self, a: Form, b: Form) -> Terms | None:
         """a - b; None where it is no sum of unknowns times fixed numbers."""
-        sides: list[dict[tuple[Product, Atom | None], int]] = []
+        sides: list[Terms] = []
         for form in (a, b):
-            polynomial = expanded(form, self.is_fixed)
-            if polynomial is None:
+            whole = expanded(form, self.is_fixed)
+            if whole is None:
                 return None
-            found: dict[tuple[Product, Atom | None], int] = {}
-            for product, coefficient in polynomial.items():
+            found: Terms = {}
+            for product, coefficient in forms.products_of(whole):
                 own = [atom for atom in product if not self.is_fixed(atom)]
                 if len(own) > 1:
                     return None
                 fixed = tuple(atom for atom in product if self.is_fixed(atom))
-                found[fixed, own[0] if own else None] = coefficient
+                found[fixed, own[0] if own else ONE] = coefficient
             sides.append(found)
+        return self._by_end(*sides)
+
+    def _by_end(self, ours: Terms, theirs: Terms) -> Terms:
+        """The difference of both sides: of an unknown that they have the same multiples of, those of what both ends differ
+        by, else of that of each end."""
+
+        def multiples(side: Terms, atom: Atom) -> dict[Product, int]:
+            return {fixed: c for (fixed, unknown), c in side.items() if unknown == atom}
+
         terms: Terms = {}
-        ours, theirs = sides
-        alike = {
-            atom
-            for atom in {atom for side in sides for _, atom in side}
-            if {k: c for k, c in ours.items() if k[1] == atom}
-            == {k: c for k, c in theirs.items() if k[1] == atom}
-        }
-        for end, side in enumerate(sides):
-            for (fixed, atom), coefficient in side.items():
-                signed = -coefficient if end else coefficient
-                if atom is None:
-                    terms[fixed, None] = terms.get((fixed, None), 0) + signed
-                elif atom not in alike:
-                    terms[fixed, Unknown(atom, end)] = signed
-                elif end == 0:
-                    terms[fixed, Unknown(atom, None)] = coefficient
+        for atom in dict.fromkeys(atom for _, atom in (*ours, *theirs)):
+            one, other = multiples(ours, atom), multiples(theirs, atom)
+            if atom == ONE or self.is_fixed(atom):
+                for fixed in one.keys() | other.keys():
+                    terms[fixed, atom] = one.get(fixed, 0) - other.get(fixed, 0)
+            elif one == other:
+                terms |= {(fixed, atom): c for fixed, c in one.items()}
+            else:
+                terms |= {(fixed, at_end(0, atom)): c for fixed, c in one.items()}
+                terms |= {(fixed, at_end(1, atom)): -c for fixed, c in other.items()}
         return {key: coefficient for key, coefficient in terms.items() if coefficient}
 
     # What is known of its numbers ---------------------------------------------------------
@@ -355,24 +350,28 @@ class TwoEnds:
         # What runs has a grid and blocks of at least one.
         return max(known or 0, 1) if is_of_launch(atom) else known
 
-    def _range(self, unknown: Unknown) -> Interval:
-        if unknown.end is not None:
-            return self.range_of(unknown.atom, (self.a, self.b)[unknown.end])
-        return sums.difference(
-            self.range_of(unknown.atom, self.a), self.range_of(unknown.atom, self.b)
-        )
+    def _range(self, unknown: Atom) -> Interval:
+        if unknown == ONE:
+            return 1, 1
+        end, atom = end_of(unknown)
+        if end >= 0 or self.is_fixed(atom):
+            return self.range_of(atom, (self.a, self.b)[max(end, 0)])
+        return sums.difference(self.range_of(atom, self.a), self.range_of(atom, self.b))
 
-    def _limits_of(self, unknown: Unknown) -> Limits:
-        if unknown.end is not None:
-            return self._limits_at(unknown.atom, (self.a, self.b)[unknown.end])
+    def _limits_of(self, unknown: Atom) -> Limits:
+        if unknown == ONE:
+            return [Form(1)], [Form(1)]
+        end, atom = end_of(unknown)
+        if end >= 0:
+            return self._limits_at(atom, (self.a, self.b)[end])
         (low, high), (other_low, other_high) = (
-            self._limits_at(unknown.atom, group) for group in (self.a, self.b)
+            self._limits_at(atom, group) for group in (self.a, self.b)
         )
         return _each_difference(low, other_high), _each_difference(high, other_low)
 
     def _limits_at(self, atom: Atom, group: AccessGroup) -> Limits:
-        lows: list[Polynomial] = []
-        highs: list[Polynomial] = []
+        lows: list[Form] = []
+        highs: list[Form] = []
         below = self.limits.get(atom) or grid_size_of(atom)
         if below is not None:
             self._add_limit(highs, below, 1, -1)
@@ -388,14 +387,16 @@ class TwoEnds:
                     self._add_limit(bounded, rest, -sign, sign * number)
         for number, bounded in zip(self.range_of(atom, group), (lows, highs), strict=True):
             if number is not None:
-                bounded.append(_of_number(number))
+                bounded.append(Form(number))
         return lows, highs
 
-    def _add_limit(self, limits: list[Polynomial], form: Form, factor: int, number: int) -> None:
+    def _add_limit(self, limits: list[Form], form: Form, factor: int, number: int) -> None:
         """factor * form + number, if all numbers in it are fixed."""
-        polynomial = expanded(form)
-        if polynomial is not None and all(self.is_fixed(a) for p in polynomial for a in p):
-            limits.append(plus(_of_number(number), polynomial, factor))
+        whole = expanded(form)
+        if whole is not None and all(
+            self.is_fixed(a) for product, _ in forms.products_of(whole) for a in product
+        ):
+            limits.append(sums.add(Form(number), sums.scale(whole, factor)))
 
     # Its digits ---------------------------------------------------------------------------
 
@@ -411,7 +412,7 @@ class TwoEnds:
                 if found is not None and digit is not None:
                     above, terms = found
                     if digit:
-                        above = {**above, None: above.get(None, 0) - digit}
+                        above = {**above, ONE: above.get(ONE, 0) - digit}
                     zero.append(above)
                     low, high = (end - digit * radix[1] for end in (low, high))
                     break
@@ -427,15 +428,16 @@ class TwoEnds:
             2 <= 2 Q + (b - b') <= 2                           1 <= 2 Q <= 3, so Q = 1
         """
         mosts, leasts = self._bounds(rest, up=True), self._bounds(rest, up=False)
-        size: Polynomial = {radix[0]: radix[1]}
+        size = sums.scale(forms.of_product(radix[0]), radix[1])
         # radix * Q = difference - S lies between low - most and high - least.
         if any(
-            self._is_positive(plus(plus(size, {(): high}, -1), least)) for least in leasts
-        ) and any(self._is_positive(plus(plus(size, {(): low}), most, -1)) for most in mosts):
+            self._is_positive(sums.add(size, sums.subtract(least, Form(high)))) for least in leasts
+        ) and any(
+            self._is_positive(sums.add(size, sums.subtract(Form(low), most))) for most in mosts
+        ):
             return 0
         most, least = (
-            [bound.get((), 0) for bound in bounds if set(bound) <= {()}]
-            for bounds in (mosts, leasts)
+            [bound.constant for bound in bounds if bound.is_constant] for bounds in (mosts, leasts)
         )
         if radix[0] or not most or not least:
             return None
@@ -444,101 +446,76 @@ class TwoEnds:
 
     def _is_outside(self, terms: Terms, low: int, high: int) -> bool:
         mosts, leasts = self._bounds(terms, up=True), self._bounds(terms, up=False)
-        return any(self._is_positive(plus({(): low}, most, -1)) for most in mosts) or any(
-            self._is_positive(plus(least, {(): high}, -1)) for least in leasts
+        return any(self._is_positive(sums.subtract(Form(low), most)) for most in mosts) or any(
+            self._is_positive(sums.subtract(least, Form(high))) for least in leasts
         )
 
-    def _bounds(self, terms: Terms, *, up: bool) -> list[Polynomial]:
-        """Polynomials of fixed numbers that the terms are never above (below): with the first bound
-        of each unknown, and with the last."""
-        found = []
+    def _bounds(self, terms: Terms, *, up: bool) -> list[Form]:
+        """Sums of fixed numbers that the terms are never above (below): with the first bound of each unknown, and with the
+        last."""
+        found: list[Form] = []
         for place in (0, -1):
-            total: Polynomial | None = {}
+            total: Form = forms.ZERO
             for (fixed, unknown), coefficient in terms.items():
-                bound: Polynomial = {(): 1}
-                if unknown is not None:
-                    leasts = [self._least(atom) for atom in fixed]
-                    lows, highs = self._limits(unknown)
-                    known = highs if up == (coefficient > 0) else lows
-                    if not known or any(least is None or least < 0 for least in leasts):
-                        total = None
-                        break
-                    bound = known[place]
-                total = plus(total or {}, times({fixed: 1}, bound), coefficient)
-            if total is not None and total not in found:
-                found.append(total)
+                lows, highs = self._limits(unknown)
+                known = highs if up == (coefficient > 0) else lows
+                if not known or (unknown != ONE and not all(map(self._is_not_negative, fixed))):
+                    break
+                bound = forms.multiplied(forms.of_product(fixed), known[place])
+                total = sums.add(total, sums.scale(bound, coefficient))
+            else:
+                if total not in found:
+                    found.append(total)
         return found
 
-    def _is_positive(self, polynomial: Polynomial) -> bool:
-        """Whether the polynomial is above 0: with every number written as its least value and what
-        it is more, no coefficient is negative."""
-        total: Polynomial = {}
-        for product, coefficient in polynomial.items():
-            moved: Polynomial = {(): coefficient}
+    def _is_not_negative(self, atom: Atom) -> bool:
+        least = self._least(atom)
+        return least is not None and least >= 0
+
+    def _is_positive(self, form: Form) -> bool:
+        """Whether a sum of products of fixed numbers is above 0: with every number written as its least value and what it is
+        more, no coefficient is negative."""
+        total: Form = forms.ZERO
+        for product, coefficient in forms.products_of(form):
+            made: Form = Form(coefficient)
             for atom in product:
                 least = self._least(atom)
                 if least is None:
                     return False
-                moved = times(moved, {(atom,): 1, (): least} if least else {(atom,): 1})
-            total = plus(total, moved)
-        return total.get((), 0) > 0 and all(coefficient >= 0 for coefficient in total.values())
+                made = forms.multiplied(made, Form(least, frozenset({(atom, 1)})))
+            total = sums.add(total, made)
+        return total.constant > 0 and all(coefficient >= 0 for _, coefficient in total.terms)
 
 
-def _each_difference(a: list[Polynomial], b: list[Polynomial]) -> list[Polynomial]:
+def _each_difference(a: list[Form], b: list[Form]) -> list[Form]:
     if not a or not b:
         return []
-    return [plus(a[0], b[0], -1), plus(a[-1], b[-1], -1)]
+    return [sums.subtract(a[0], b[0]), sums.subtract(a[-1], b[-1])]
 
 
-def _of_number(number: int) -> Polynomial:
-    return {(): number} if number else {}
-
-
-def expanded(form: Form, is_fixed: Callable[[Atom], bool] = lambda atom: True) -> Polynomial | None:
+def expanded(form: Form, is_fixed: Callable[[Atom], bool] = lambda atom: True) -> Form | None:
     """The form with its products multiplied out; None if they are too long. A product of unknowns alone is one
     unknown."""
-    total = _of_number(form.constant)
+    total: Form = Form(form.constant)
     for atom, coefficient in form.terms:
-        product: Polynomial = {(atom,): 1}
+        made = forms.of_atom(atom)
         name, arguments = forms.operator_of(atom)
         if name == "mul":
-            factors = [expanded(argument, is_fixed) for argument in arguments]
-            if None in factors:
+            one, other = (expanded(argument, is_fixed) for argument in arguments)
+            if one is None or other is None:
                 return None
-            made = times(*(f for f in factors if f is not None))
-            if any(is_fixed(a) for p in made for a in p):
-                product = made
-        if any(len(p) > LONGEST_PRODUCT for p in product):
+            whole = forms.multiplied(one, other)
+            if any(is_fixed(a) for product, _ in forms.products_of(whole) for a in product):
+                made = whole
+        if any(len(product) > LONGEST_PRODUCT for product, _ in forms.products_of(made)):
             return None
-        total = plus(total, product, coefficient)
+        total = sums.add(total, sums.scale(made, coefficient))
     return total
-
-
-def plus(a: Polynomial, b: Polynomial, factor: int = 1) -> Polynomial:
-    """a + factor * b."""
-    total = dict(a)
-    for product, coefficient in b.items():
-        total[product] = total.get(product, 0) + factor * coefficient
-    return {product: coefficient for product, coefficient in total.items() if coefficient}
-
-
-def times(a: Polynomial, b: Polynomial) -> Polynomial:
-    """a * b."""
-    total: Polynomial = {}
-    for x, c in a.items():
-        for y, d in b.items():
-            # Each of the two is in order.
-            product = tuple(sorted((*x, *y), key=repr)) if x and y else x or y
-            total[product] = total.get(product, 0) + c * d
-    return {product: coefficient for product, coefficient in total.items() if coefficient}
 
 
 def _radices(terms: Terms) -> list[tuple[Product, int]]:
     """Radices to try, the largest first."""
-    found = set()
-    for (fixed, unknown), coefficient in terms.items():
-        if unknown is not None:
-            found.add((fixed, abs(coefficient)))
+    found = {(fixed, abs(c)) for (fixed, unknown), c in terms.items() if unknown != ONE}
     return sorted(found, key=lambda radix: (len(radix[0]), radix[1], repr(radix)), reverse=True)
 
 
@@ -547,7 +524,7 @@ def _split(terms: Terms, radix: tuple[Product, int]) -> tuple[Digit, Terms] | No
     product, factor = radix
     high, rest = {}, {}
     for (fixed, unknown), coefficient in terms.items():
-        if fixed == product and coefficient % factor == 0 and (unknown is not None or fixed):
+        if fixed == product and coefficient % factor == 0 and (unknown != ONE or fixed):
             high[unknown] = coefficient // factor
         else:
             rest[fixed, unknown] = coefficient

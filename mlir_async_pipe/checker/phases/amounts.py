@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form
-from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Knowledge, exact_quotient, product
+from mlir_async_pipe.checker.forms import Atom, Form, multiplied
+from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Knowledge, exact_quotient
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.facts.values.domains import Domain, Typed
 from mlir_async_pipe.facts.values.numbers import NUMBERS
@@ -183,7 +183,7 @@ class Amounts(Domain[Amount, Knowledge]):
         a, b = _forms(v)
         if a.terms and b.terms and not (is_number(a) and is_number(b)):
             return _opaque(op, a, b)
-        return normal(product(a, b))
+        return normal(multiplied(a, b))
 
     def shl(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)

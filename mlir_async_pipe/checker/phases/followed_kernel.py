@@ -22,7 +22,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function, raw
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.forms import Atom, Form, factors
 from mlir_async_pipe.checker.phase_faults import (
     FENCES,
     ORDER,
@@ -45,11 +45,9 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import (
     RATIO,
     Direction,
     Range,
-    factors,
     first_range,
     mentions,
     parts_of,
-    product,
 )
 from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, warps_of
@@ -395,7 +393,7 @@ def _made_of(number: int, atom: Atom, state: PathState, ratios: list[Atom]) -> F
         total, step = parts_of(ratio)
         rest = forms.subtract(own, total)
         if not mentions(rest, atom) and not mentions(step, atom):
-            return forms.add(product(forms.of_atom(ratio), step), rest)
+            return forms.add(forms.multiplied(forms.of_atom(ratio), step), rest)
     return own
 
 

@@ -18,17 +18,11 @@ from itertools import product as product_of
 from math import gcd
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.forms import Atom, Form, multiplied
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState
-from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    Knowledge,
-    atoms_within,
-    mentions,
-    moved,
-    product,
-)
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, atoms_within, mentions, moved
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
 from mlir_async_pipe.facts.values.domains import typed
@@ -150,7 +144,7 @@ class LoopIterations:
         lower, _, step = map(state.get_here, bounds)
         if not isinstance(step, Form) or not isinstance(lower, int | Form):
             return value
-        return normal(forms.add(form_of(lower), product(form_of(value), step)))
+        return normal(forms.add(form_of(lower), multiplied(form_of(value), step)))
 
     def rest(self, state: PathState, number: int) -> tuple[int | Form | None, Form | None]:
         """This iteration's number (None: it differs between threads), and upper bound less that (None: not known)."""

@@ -12,7 +12,7 @@ cut only at the numbers that conditions name.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
 from itertools import chain
@@ -21,7 +21,7 @@ from operator import and_
 from typing import Any
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import ZERO, Atom, Form
+from mlir_async_pipe.checker.forms import PRODUCT, ZERO, Atom, Form, factors, multiplied, of_product
 from mlir_async_pipe.checker.precision import OpenError, RefineError
 from mlir_async_pipe.facts.values import sums
 
@@ -370,41 +370,10 @@ def near(low: int | None, high: int | None, by: int) -> Range:
 # lb + k s < lb + (q + 1 - 2) s        s q - s k - s is 1 or more where q - k - 1 is, as s is
 # an iteration later                   what was k s is k s - s
 
-# The kind of an atom that is a product of others, each a form of its own, in one order.
-PRODUCT = "product"
-
-
-def factors(atom: Atom) -> tuple[Atom, ...]:
-    """The unknowns that an atom is the product of."""
-    if atom.kind != PRODUCT:
-        return (atom,)
-    return tuple(inner for form in parts_of(atom) for inner, _ in form.terms)
-
 
 def parts_of(atom: Atom) -> tuple[Form, ...]:
     """The forms that an atom is named by."""
     return atom.key  # type: ignore[return-value]
-
-
-def _product_of(atoms: Iterable[Atom]) -> Form:
-    parts = sorted(atoms, key=repr)
-    if not parts:
-        return Form(1)
-    return forms.of_atom(
-        parts[0] if len(parts) == 1 else Atom(PRODUCT, tuple(map(forms.of_atom, parts)))
-    )
-
-
-@lru_cache(maxsize=1 << 12)
-def product(a: Form, b: Form) -> Form:
-    made: Form = Form(a.constant * b.constant)
-    made = forms.add(made, forms.scale(Form(0, a.terms), b.constant))
-    made = forms.add(made, forms.scale(Form(0, b.terms), a.constant))
-    for one, by in a.terms:
-        for other, times in b.terms:
-            both = _product_of((*factors(one), *factors(other)))
-            made = forms.add(made, forms.scale(both, by * times))
-    return made
 
 
 @lru_cache(maxsize=1 << 12)
@@ -420,7 +389,7 @@ def without_factor(form: Form, atom: Atom) -> Form:
     for term, coefficient in form.terms:
         left = list(factors(term))
         left.remove(atom)
-        made = forms.add(made, forms.scale(_product_of(left), coefficient))
+        made = forms.add(made, forms.scale(of_product(left), coefficient))
     return made
 
 
@@ -453,7 +422,7 @@ def moved(form: Form, atom: Atom, by: int) -> Form | None:
             continue
         whole: Form = Form(coefficient)
         for part in parts:
-            whole = product(whole, before if part == atom else forms.of_atom(part))
+            whole = multiplied(whole, before if part == atom else forms.of_atom(part))
         made = forms.add(made, whole)
     return made
 

@@ -19,16 +19,10 @@ from helpers.machine_programs import parse
 from helpers.tensor_loops import Box, TensorLoop
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form
+from mlir_async_pipe.checker.forms import Atom, Form, factors, multiplied
 from mlir_async_pipe.checker.kernel_flow import build
 from mlir_async_pipe.checker.phases.loop_iterations import LoopIterations
-from mlir_async_pipe.checker.phases.ranges_of_sums import (
-    Knowledge,
-    exact_quotient,
-    factors,
-    moved,
-    product,
-)
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, exact_quotient, moved
 from mlir_async_pipe.checker.precision import Precision, Rung
 from mlir_async_pipe.checker.selection import Callees
 
@@ -169,7 +163,7 @@ def value(form: Form, at: dict[Atom, int]) -> int:
 @pytest.mark.parametrize(("a", "b"), list(itertools.product(SUMS, SUMS)))
 def test_a_product_is_that_of_the_numbers(a: Form, b: Form) -> None:
     """Laws: of products; of exact quotients of them; an iteration later; without common factors."""
-    made, known = product(a, b), Knowledge()
+    made, known = multiplied(a, b), Knowledge()
     known.suppose(Form(0, frozenset({(S, 1)})))
     later, quotient = moved(made, K, 1), exact_quotient(made, b)
     assert later is not None
