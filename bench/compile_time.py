@@ -6,7 +6,8 @@ Times are milliseconds, the smallest and the median of N runs: wall-clock time, 
 processes also processor time, with that of the processes they start (back end, ptxas), which says
 more where the machine is shared. The commands take turns, so that all see the same load. Growth is measured on modules with 1, 2, 4, … copies of the GEMM, inside one
 process: a pass that is linear keeps its milliseconds a GEMM. The lowering is measured on one loop of 64 to
-1024 products, by processor time: of this process, MLIR's conversions among it, and of the back end's.
+1024 products, by processor time: of this process, MLIR's conversions among it, and of the back end's; `pipeline` of
+GEMMs that store 16 to 256 single elements at `(row + 16 i) * n + column`, by processor time.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ COPIES = (1, 2, 4, 8)
 PRODUCTS = {
     64: (64, 64, 32), 128: (64, 64, 64), 256: (64, 64, 128), 512: (64, 64, 256), 1024: (128, 128, 128),
 }  # fmt: skip
+# Tiles of one warp, by the elements that a thread stores of them.
+STORES = {16: (32, 16), 32: (32, 32), 64: (64, 32), 128: (64, 64), 256: (128, 64)}
 
 
 def main() -> int:
@@ -50,6 +53,7 @@ def main() -> int:
         "parts": parts(arguments.runs),
         "growth": growth(arguments.runs),
         "products": by_products(arguments.runs),
+        "stores": by_stores(arguments.runs),
     }
     show(results)
     if arguments.json:
@@ -158,6 +162,49 @@ def by_products(runs: int) -> dict[str, dict[str, float]]:
     return found
 
 
+def by_stores(runs: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of `pipeline`, by the stores of a thread, of one tile and of tile after tile."""
+    import mlir_async_pipe
+    from mlir_async_pipe.bindings import ir, new_context
+
+    found: dict[str, dict[str, float]] = {}
+    for stores in STORES:
+        found[str(stores)] = {}
+        for name, persistent in (("one tile", False), ("persistent", True)):
+            text, took = element_stores(stores, persistent), []
+            for _ in range(runs):
+                with new_context():
+                    module, began = ir.Module.parse(text), time.process_time()
+                    mlir_async_pipe.pipeline(module, target="nvvm:sm_80")
+                    took.append(1000 * (time.process_time() - began))
+            found[str(stores)][name] = min(took)
+    return found
+
+
+def element_stores(stores: int, persistent: bool) -> str:
+    """A GEMM that stores one element after the other of a flat C with rows of a runtime length."""
+    sys.path.insert(0, str(ROOT / "examples"))
+    from generate_gemm import Gemm
+
+    def stored(found: re.Match[str]) -> str:
+        value, row, column = found.groups()
+        return f"""%begin_{value} = arith.muli {row}, %N : index
+    %left_{value} = vector.extract %{value}[0] : f32 from vector<2xf32>
+    %right_{value} = vector.extract %{value}[1] : f32 from vector<2xf32>
+    %at_{value} = arith.addi %begin_{value}, {column} : index
+    %next_{value} = arith.addi %at_{value}, %c1 : index
+    memref.store %left_{value}, %C[%at_{value}] : memref<?xf32>
+    memref.store %right_{value}, %C[%next_{value}] : memref<?xf32>"""
+
+    m, n = STORES[stores]
+    text = Gemm(tile_m=2 * m, tile_n=2 * n, persistent=persistent).module()
+    text = text.replace("%C : memref<?x?xf32>", "%C : memref<?xf32>")
+    if not persistent:
+        size = "%K = memref.dim %A, %c1 : memref<?x?xf16>"
+        text = text.replace(size, f"{size}\n    %N = memref.dim %B, %c0 : memref<?x?xf16>")
+    return re.sub(r"vector\.store %(\w+), %C\[(%\w+), (%\w+)\].*", stored, text)
+
+
 def back_end_seconds() -> float:
     """Processor seconds of the back ends' processes that wait (proc(5): utime and stime, in ticks)."""
     from mlir_async_pipe.bindings.back_end_process import _waiting
@@ -199,6 +246,10 @@ def show(results: dict[str, Any]) -> None:
         print(
             "  " + "".join(f"{value:8.0f}" for value in values.values()) + f"  {products} products"
         )
+    print("  " + ", then ".join(values))
+    print("\npipeline by single elements that a thread stores, processor milliseconds")
+    for stores, values in results["stores"].items():
+        print("  " + "".join(f"{value:8.0f}" for value in values.values()) + f"  {stores} stores")
     print("  " + ", then ".join(values))
 
 

@@ -12,7 +12,7 @@ paths; the count that would do is the smallest over the paths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
@@ -21,7 +21,15 @@ from mlir_async_pipe.bindings.raw_ops import Block, Operation, Value, defining_o
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.flag_orders import MEMORY_ORDER, FlagOrders
 from mlir_async_pipe.checker.forms import Atom, AtomRange, Form
-from mlir_async_pipe.checker.overlap import Comparer, begin_alike, is_shared, slots_apart
+from mlir_async_pipe.checker.overlap import (
+    Comparer,
+    Uncomputed,
+    begin_alike,
+    is_shared,
+    is_undecidable,
+    slots_apart,
+    uncomputed,
+)
 from mlir_async_pipe.checker.phase_faults import FaultCode
 from mlir_async_pipe.checker.sites import Roots, Site, conflict
 from mlir_async_pipe.checker.state import Event, State, WaveGroups, of_group
@@ -126,6 +134,9 @@ class Judge:
     one_value: set[int] = field(default_factory=set)
     # Accesses of which a finding with an op is known that may do anything, at either end, by cause.
     unclear: set[tuple[int, Cause]] = field(default_factory=set)
+    # Accesses, as the later ones, of which something undecided was found, by cause.
+    undecided: set[tuple[int, Cause]] = field(default_factory=set)
+    _rows: Rows = field(default_factory=lambda: Rows())
 
     def __post_init__(self) -> None:
         self._warps = WarpValues(self.comparer.threads.sure_lanes)
@@ -165,7 +176,7 @@ class Judge:
             waits = state.last_waits()
             for event in self._close(later, "not-visible", waits, state.facts):
                 self._compare_threads(later, event, state, "not-visible", wait=waits[event])
-        for event in self._close(later, "missing-barrier", state.log, state.facts):
+        for event in self._logged(later, state):
             is_new = not self._is_reported(later, event, state)
             if is_new and self._may_miss_a_barrier(later, event):
                 self._compare_threads(later, event, state, "missing-barrier")
@@ -198,6 +209,18 @@ class Judge:
         not."""
         close = (e for e in self._open(later, cause, earlier) if self._is_close(later, e, facts))
         return self._open(later, cause, sorted(close, key=_SITE_OF))
+
+    def _logged(self, later: Event, state: State) -> Iterator[Event]:
+        """What the log has that may conflict; of accesses that cannot be compared with `later` none after an undecided one."""
+        cause: Cause = "missing-barrier"
+        unlike = self._rows.unlike(later, state)
+        if (later.site, cause) not in self.undecided:
+            for event in sorted(unlike, key=_SITE_OF):
+                if self._is_close(later, event, state.facts):
+                    yield event
+                if (later.site, cause) in self.undecided:
+                    break
+        yield from self._close(later, cause, state.log - unlike, state.facts)
 
     def _is_reported(self, later: Event, earlier: Event, state: State) -> bool:
         """Whether it is known already of two accesses without a barrier between that they may be to one memory by
@@ -494,6 +517,7 @@ class Judge:
         """Accesses of which it cannot be decided whether they race."""
         key = (later, earlier, cause)
         self.findings.setdefault(key, Finding(*key, certain=False, reason=reason))
+        self.undecided.add((later, cause))
 
     def _finding(
         self,
@@ -525,11 +549,48 @@ class Judge:
         if found is None or (certain and not found.certain):
             reason = "" if certain else reason
             found = self.findings[key] = Finding(*key, certain, reason, loose=state.loose)
+            if not certain:
+                self.undecided.add((later.site, cause))
         elif certain and len(state.loose) < len(found.loose):
             found.loose = state.loose
         elif not found.certain:
             found.reason = min(found.reason, reason)
         return found
+
+
+@dataclass
+class Rows:
+    """The accesses of each root at places that are made of what nobody can compute, by that (see `uncomputed`)."""
+
+    _seen: set[Event] = field(default_factory=set)
+    _alike: dict[tuple[Any, Uncomputed | None], set[Event]] = field(default_factory=dict)
+    _atoms: set[Atom] = field(default_factory=set)
+
+    def unlike(self, later: Event, state: State) -> Set[Event]:
+        """What the log has of which no more can be found than that it is undecided."""
+        sets = self._of(later)
+        if sets is None:
+            return frozenset()
+        for event in state.log - self._seen:
+            self._seen.add(event)
+            for of in self._of(event) or ():
+                of.add(event)
+        # What is made of known numbers may be like other terms.
+        known = any(k.exact is not None and a in self._atoms for a, k in state.facts.items())
+        if known or not is_undecidable(later.region, state.facts):
+            return frozenset()
+        every, alike = sets
+        return state.log & every - alike
+
+    def _of(self, event: Event) -> tuple[set[Event], set[Event]] | None:
+        """All accesses of one memory at such places, and those with the same terms; None of others."""
+        terms = uncomputed(event.region)
+        if terms is None or any(known.exact is not None for _, known in event.threads):
+            return None
+        self._atoms.update(*(forms.atoms_under(atom) for part in terms for atom, _ in part))
+        memory = (event.region.root, event.region.frame)
+        every, alike = (self._alike.setdefault((memory, of), set()) for of in (None, terms))
+        return every, alike
 
 
 def _doubt(later: Event, earlier: Event, state: State) -> str:

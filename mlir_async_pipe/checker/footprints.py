@@ -481,7 +481,7 @@ def neighbours(
         for atom in forms.atoms_of(form)
         if atom.kind != "call"
     }
-    free = [atom for atom in atoms if atom.kind != "iteration" and block_axis(atom) is None]
+    free = list(filter(_is_free, atoms))
     # Of what blocks compute for themselves nobody knows that two of them come to one value.
     if not all(is_fixed(atom) and _cancels(atom, a, b) for atom in free):
         return
@@ -505,6 +505,23 @@ def neighbours(
                 blocks.append(number if exists and (size is None or number < size) else None)
             if None not in blocks and blocks[0] != blocks[1]:
                 yield ends[0], ends[1]
+
+
+def are_undecidable(a: AccessGroup, b: AccessGroup) -> bool:
+    """Whether `neighbours` has none for two groups, whatever the grid is: of (row + 16 i) * n nobody knows whether it is
+    another one. Of terms that are alike more can be known."""
+    return a.shared != b.shared and any(map(_is_hidden, (*a.shared, *b.shared)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_hidden(form: Form) -> bool:
+    """Whether an operator in a form has something else than what tells blocks and iterations apart."""
+    operators = (atom for atom, _ in form.terms if atom.kind == "call")
+    return any(_is_free(inner) for atom in operators for inner in forms.atoms_under(atom))
+
+
+def _is_free(atom: Atom) -> bool:
+    return atom.kind not in ("call", "iteration") and block_axis(atom) is None
 
 
 def of_axis(facts: Knowns, axis: int) -> AtomRange:

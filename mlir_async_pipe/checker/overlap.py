@@ -268,12 +268,47 @@ def _where_alike(pairs: list[tuple[Piece, Piece]]) -> list[tuple[Piece, Piece]] 
         opaque = frozenset(term for term in x.start.terms if not is_of_thread(term[0]))
         own = [Form(p.start.constant, p.start.terms - opaque) for p in (x, y)]
         deciding = [deciding_numbers(atom) for atom, _ in opaque]
-        if not all(map(is_thread_number, own)) or None in deciding:
+        alike = opaque <= y.start.terms and all(map(is_thread_number, own))
+        if not alike or None in deciding:
             return None
         found += _with_starts([(x, y)], own)
         numbers = {Piece(number, (), 1) for some in deciding for number in some or ()}
         found += [(number, number) for number in numbers]
     return found
+
+
+# Places that are made of what nobody can compute, and that threads have different.
+#
+#     C[(row + 16 i) * n + col]      i and j of two stores: never known to meet where i is not j,
+#                                    since n may be anything; where it is, in threads of one row
+#
+# Of n such stores in one interval each meets the others. What more is known than that it is undecided is known of
+# those with the same terms.
+
+Uncomputed = tuple[frozenset[tuple[Atom, int]], ...]
+
+
+@lru_cache(maxsize=1 << 14)
+def uncomputed(region: Region) -> Uncomputed | None:
+    """The terms of a region's starts, and of what is under their remainders, that differ between threads and are no
+    numbers of these; None if there are none, or if the region is whole in a dimension."""
+    if None in region.pieces or not begin_alike(region, region, same_thread=False):
+        return None
+    starts = [piece.start for piece in region.pieces if piece is not None]
+    inner = (_only_remainder(start) or (start,) for start in starts)
+    found = tuple(frozenset(t for t in start.terms if _is_uncomputed(t[0])) for start, *_ in inner)
+    return found if any(found) else None
+
+
+def _is_uncomputed(atom: Atom) -> bool:
+    return not is_common(atom, same_thread=False) and not has_numbers(forms.of_atom(atom))
+
+
+def is_undecidable(region: Region, facts: Facts) -> bool:
+    """Whether all of its `uncomputed` terms have no numbers that can be tried."""
+    given = zip(uncomputed(region) or (), region.pieces, strict=True)
+    starts = [start for terms, p in given if terms and p for start in (Form(0, terms), p.start)]
+    return all(cases([start], facts) is None for start in starts)
 
 
 def _is_of_numbers(x: Piece, y: Piece) -> bool:

@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.footprints import (
     FactScopes,
     Meetings,
     Touched,
+    are_undecidable,
     beside,
     both_ranges,
     conflicting,
@@ -299,6 +300,9 @@ class Owners:
     # Blocks of the grid -------------------------------------------------------------------
 
     def _compare_blocks(self, a: AccessGroup, b: AccessGroup) -> None:
+        later = max(group.members[0][0].event.site for group in (a, b))
+        if (later, "other-block") in self.judge.undecided and are_undecidable(a, b):
+            return
         if self._is_in_one_block(a, b) or self._is_in_one_block(*map(with_threads, (a, b))):
             return
         if self._is_ordered(a, b) or self._is_ordered(b, a):

@@ -170,6 +170,36 @@ def calls(shape: str, size: int) -> dict[str, int]:
     return counted
 
 
+def stores_of_rows(rows: int) -> str:
+    """Stores at (64 block + x + 16 i) * n + j, with n of the launch: nobody knows which of them meet."""
+    text = "".join(
+        f"""
+    %apart{i} = arith.constant {16 * i} : index
+    %row{i} = arith.addi %mine, %apart{i} : index
+    %begin{i} = arith.muli %row{i}, %n : index
+    %next{i} = arith.addi %begin{i}, %c1 : index
+    memref.store %one, %D[%begin{i}] : memref<?xf32>
+    memref.store %one, %D[%next{i}] : memref<?xf32>"""
+        for i in range(rows)
+    )
+    block = """%b = gpu.block_id x
+    %first = arith.muli %b, %c64 : index
+    %mine = arith.addi %first, %x : index"""
+    text = kernel(1, block + loop() + text)
+    return text.replace("(%A:", "(%n: index, %D: memref<?xf32> {llvm.noalias}, %A:")
+
+
+def test_stores_of_rows_that_nobody_can_compare_grow_with_the_rows() -> None:
+    def calls_of(rows: int) -> int:
+        with new_context():
+            module = ir.Module.parse(stores_of_rows(rows))
+            return calls_in(partial(run, "async-pipe-check", module, Session()))
+
+    calls_of(1)
+    one, two, four = (calls_of(8 * times) for times in (1, 2, 4))
+    assert (four - two) / (two - one) <= 2.3, (one, two, four)
+
+
 def loops_of_blocks(loops: int) -> str:
     """Loops one after the other, each of which commits one group or two in an iteration."""
     token = "!nvgpu.device.async.token"

@@ -180,3 +180,58 @@ def test_what_is_in_one_row_meets_whatever_the_stride(
       }}
     }}"""
     assert (verdict(text), verdict(text, assume_independent=True)) == wanted
+
+
+KERNEL_OF_ROWS = """
+gpu.module @m {{
+  gpu.func @k(%out: memref<?xi32>, %n: index) kernel attributes {{
+      known_block_size = array<i32: {threads}, 1, 1>, known_grid_size = array<i32: {blocks}, 1, 1>}} {{
+    %c2 = arith.constant 2 : index
+    %tid = {number}
+    %pair = arith.divui %tid, %c2 : index
+    %odd = arith.remui %tid, %c2 : index
+    %column = arith.muli %odd, %c2 : index
+    %next = arith.addi %column, %c2 : index
+    %far = arith.addi %next, %c2 : index
+    %v = arith.index_cast %tid : index to i32
+    {stores}
+    gpu.return
+  }}
+}}"""
+
+
+def rows_text(number: str, *places: tuple[int, str]) -> str:
+    """Stores at (pair + 16 i) * n + column, for each i and column."""
+    stores = "".join(
+        f"""
+    %c{k} = arith.constant {16 * i} : index
+    %line{k} = arith.addi %pair, %c{k} : index
+    %row{k} = arith.muli %line{k}, %n : index
+    %at{k} = arith.addi %row{k}, {column} : index
+    memref.store %v, %out[%at{k}] : memref<?xi32>"""
+        for k, (i, column) in enumerate(places, 10)
+    )
+    threads, blocks = (32, 1) if "thread" in number else (1, 32)
+    return KERNEL_OF_ROWS.format(threads=threads, blocks=blocks, number=number, stores=stores)
+
+
+@pytest.mark.parametrize("number", ["gpu.thread_id x", "gpu.block_id x"])
+@pytest.mark.parametrize(
+    ("last", "wanted"),
+    [((3, "%next"), "unsafe"), ((3, "%far"), "unknown"), ((4, "%next"), "unknown")],
+)
+def test_a_race_in_one_row_is_found_beside_rows_that_nobody_can_compare(
+    last: tuple[int, str], wanted: str, number: str
+) -> None:
+    """Rows of a stride that is an argument: of two of them it is not known whether they meet."""
+    text = rows_text(number, *((i, "%column") for i in range(4)), last)
+    assert verdict(text) == wanted
+
+
+def test_a_place_of_a_row_need_not_be_one_of_no_row() -> None:
+    """(pair + 16) * n + column is another place than 2 - column wherever n is not 0."""
+    text = rows_text("gpu.thread_id x", (1, "%column"))
+    load = """%other = arith.subi %c2, %column : index
+    %u = memref.load %out[%other] : memref<?xi32>
+    gpu.return"""
+    assert verdict(text.replace("gpu.return", load)) == "unknown"
