@@ -95,6 +95,9 @@ def test_softmax_of_one_tile_of_queries_runs_beside_the_product_of_the_other():
     one, two = (optimal(BlackwellAttention(plain=True, groups=groups)) for groups in (1, 2))
     assert one.proven and two.proven
     assert two.interval < 0.85 * 2 * one.interval
+    # A group for each of them waits for nobody else's products.
+    assert (one.roles, two.roles) == ("specialised", "grouped")
+    assert "grouped refused [roles-unsupported]" in one.partitions
 
 
 @pytest.mark.parametrize("features", [64, 128])

@@ -72,6 +72,7 @@ def test_warps_of_their_own_give_a_gemm_no_smaller_interval():
     assert record.partitions == (
         "together 512 on 3 slots",
         "specialised 512 on 3 slots",
+        "grouped refused [roles-unsupported]",
         "alternating refused [roles-unsupported]",
     )
 

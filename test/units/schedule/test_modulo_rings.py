@@ -27,7 +27,6 @@ from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,
     UnitCost,
 )
-from mlir_async_pipe.pipeliner.plan.ring_plan import PartedLoop
 from mlir_async_pipe.pipeliner.schedule.modulo.rings import RingProblem, Step
 from mlir_async_pipe.pipeliner.schedule.modulo.solve import bounds_of, is_kept, solve
 
@@ -79,13 +78,18 @@ class Ring:
 
 
 def problem(
-    steps: list[Step], ring: Any, versions: int, in_flight: int, late: int, role: Any = None
+    steps: list[Step],
+    ring: Any,
+    versions: int,
+    in_flight: int,
+    late: int,
+    threads: dict[str, list[Step]] | None = None,
 ) -> Any:
-    """That of a group that runs these steps on so many slots; or of two, if a warp of products has a `role`."""
+    """That of a group that runs these steps on so many slots; of a warp of products and of these `threads`, if there are any."""
     plan = SimpleNamespace(
         asked=ring.asked,
-        roles=None if ring.asked == "together" else SimpleNamespace(products=role),
-        products=SimpleNamespace(completions=() if role is None else (role,)),
+        roles=None if ring.asked == "together" else SimpleNamespace(products=None),
+        products=SimpleNamespace(completions=() if threads is None else (threads,)),
         transactions=[SimpleNamespace(copies=())],
         versions=versions,
         ahead=ring.ahead,
@@ -96,7 +100,7 @@ def problem(
         after_barrier=False,
     )
     text = SimpleNamespace(steps=steps, model=MODEL, wait=MODEL.units[WAIT], width=1)
-    return RingProblem(plan, text).problem()  # type: ignore[arg-type]
+    return RingProblem(plan, text, threads or {}).problem()  # type: ignore[arg-type]
 
 
 def drawn(seed: int, asked: str, largest: int = 30) -> Ring:
@@ -298,8 +302,7 @@ class Parted:
             *(Step("compute", 0, self.between, {}), Step("told", 0, 1, {})),
             *(Step("ready", 0, WAITS, {}), second, Step("done", 1, WAITS, {})),
         ]
-        role = PartedLoop(None, (), None, (), (), ())  # type: ignore[arg-type]
-        return problem(steps, self, self.versions, 0, 0, role)
+        return problem(steps, self, self.versions, 0, 0, {"the threads": steps})
 
     def simulated(self) -> float:
         """Cycles between iterations in the steady state, as both groups run them."""
@@ -331,3 +334,63 @@ def test_threads_and_a_warp_of_products_wait_for_each_other(seed: int) -> None:
     assert found is not None and found.interval_proven
     assert is_kept(problem, found.begins, found.interval)
     assert found.interval - 1 < parted.simulated() + 0.5 and parted.simulated() <= found.interval
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A loop of two groups of threads, each between two products of its own, which a warp of theirs issues: the first of
+    both groups, then the second of each when the group has told."""
+
+    issued: tuple[int, ...]
+    products: tuple[int, ...]
+    between: tuple[int, int]
+    ahead: int
+    asked: str = "grouped"
+    copies_first: bool = False
+
+    def problem(self) -> Any:
+        issues = [Step("products", n, self.issued[n], {TENSOR: self.products[n]}) for n in range(4)]
+        ready = [Step("ready", n, WAITS, {}) for n in (0, 1)]
+        steps = [Step("phase", 0, WAITS, {}), *issues[:2], ready[0], issues[2], ready[1], issues[3]]
+        threads = {}
+        for n in (0, 1):
+            before, after = (Step("done", number, WAITS, {}) for number in (n, 2 + n))
+            work = [Step("compute", 0, self.between[n], {}), Step("told", n, 1, {})]
+            threads[f"group {n}"] = [before, *work, after]
+        everything = [*steps, *(step for own in threads.values() for step in own)]
+        return problem(everything, self, self.ahead + 1, 0, 0, threads)
+
+    def simulated(self) -> float:
+        """Cycles between iterations in the steady state, as all groups run them."""
+        tensor = warp = producer = 0.0
+        threads, over = [0.0, 0.0], list[float]()
+        for i in range(ITERATIONS):
+            free = over[i - self.ahead - 1] if i > self.ahead else 0
+            producer = max(producer, free) + WAITS
+            arrived, producer = producer + COPIES, producer + 1
+            warp = max(warp, arrived) + WAITS
+            for n in range(4):
+                if n > 1:
+                    warp = max(warp, threads[n - 2] + ARRIVES) + WAITS
+                tensor = max(tensor, warp) + self.products[n]
+                warp += self.issued[n]
+                own = n % 2
+                threads[own] = max(threads[own], tensor + ARRIVES) + WAITS
+                if n < 2:
+                    threads[own] += self.between[own] + 1
+            over.append(tensor + ARRIVES)
+        half = ITERATIONS // 2
+        return (over[-1] - over[-1 - half]) / half
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_of_threads_wait_for_their_products_alone(seed: int) -> None:
+    draw = random.Random(seed)
+    issued = tuple(draw.randint(1, 6) for _ in range(4))
+    longer = tuple(cycles + draw.randint(0, 60) for cycles in issued)
+    between = draw.randint(1, 90), draw.randint(1, 90)
+    grouped = Grouped(issued, longer, between, draw.randint(1, 3))
+    found = solve(problem := grouped.problem())
+    assert found is not None and found.interval_proven
+    assert is_kept(problem, found.begins, found.interval)
+    assert found.interval - 1 < grouped.simulated() + 0.5 and grouped.simulated() <= found.interval

@@ -4,7 +4,8 @@ on how many slots.
     together      all warps: wait for a tile; products; wait for those of i - p; barrier; copies of i + d
     specialised   a producer: wait for a slot; copies          the others: wait for a tile; products; …; arrive
                   and in tensor memory a warp of products: wait for a tile; products; wait for the others; products
-    alternating   the same, and two groups of the others issue their products in turn
+    grouped       the same, and groups of the others for what is independent there: each waits, computes and arrives by itself
+    alternating   as specialised, and two groups of the others issue their products in turn
 
 These are the partitions that the splitter writes, each in the order of the text, or with products of some groups an
 iteration later, among the others' in each order that there is (`ring_stages`). So with partition, order and slots given a
@@ -20,15 +21,16 @@ by barriers).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from math import ceil, prod
 from typing import Literal, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import (
     KERNEL_OPS,
     Operation,
+    captured,
     enclosing,
     integer_attribute,
     operations,
@@ -45,7 +47,7 @@ from mlir_async_pipe.facts.costs.cost_model import (
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles, static_trip_count
-from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.facts.loops.statements import Body, needed_values
 from mlir_async_pipe.facts.loops.transactions import bytes_of, has_transactions, wait_attribute
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
@@ -55,6 +57,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     RingPlan,
     bad_stages,
     plan_ring,
+    roles_of,
     share_rings,
     with_stages,
 )
@@ -85,7 +88,7 @@ from mlir_async_pipe.vocabulary import is_barrier, row_of, tensor_use
 from mlir_async_pipe.vocabulary.products import products_left
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
-PARTITIONS: tuple[Roles, ...] = ("together", "specialised", "alternating")
+PARTITIONS: tuple[Roles, ...] = ("together", "specialised", "grouped", "alternating")
 # From few groups of warps to many.
 ROLES = names.CHOICES[names.ROLES]
 # Threads of a block that have one warp on each quarter of a multiprocessor.
@@ -118,7 +121,7 @@ class Candidate:
     @property
     def is_of_a_unit(self) -> bool:
         """Whether a unit that all groups share is never idle, so that no partition has a smaller interval."""
-        own = {ISSUE, "", "the producer", *groups_of(self.plan)}
+        own = {ISSUE, "", "the producer", *groups_of(self.plan), *threads_of(self.plan)}
         return any(
             ceil(bound.cycles) == self.schedule.interval and bound.unit not in own
             for bound in self.schedule.bounds
@@ -225,12 +228,13 @@ def _on_slots(
             continue
         width = ceil(prod(size) / (QUARTERS * len(groups_of(plan))))
         text = Text(plan, counted, options.model, width)
+        threads = steps_of_threads(plan, text)
         for ahead in range(1, max(2, largest)):
             of_ahead = replace(plan, ahead=ahead, asked_ahead=ahead)
             ((planned,),) = share_rings([of_ahead], limits.workgroup_bytes, around)
             if planned.ahead < ahead:
                 break
-            made = RingProblem(planned, text)
+            made = RingProblem(planned, text, threads)
             problem = made.problem()
             schedule = solve(problem)
             if schedule is None:
@@ -286,10 +290,16 @@ class Step(NamedTuple):
 
 
 class Text:
-    """An iteration but for copies and their barriers, as `width` warps a quarter run it; `counted` ops hold units."""
+    """An iteration but for copies and their barriers, as `width` warps a quarter run it; `counted` ops hold units. `run`: what
+    one of several groups runs of it."""
 
     def __init__(
-        self, plan: RingPlan, counted: set[Operation], model: CostModel, width: int
+        self,
+        plan: RingPlan,
+        counted: set[Operation],
+        model: CostModel,
+        width: int,
+        run: Container[Operation] | None = None,
     ) -> None:
         self.plan, self.counted, self.model, self.width = plan, counted, model, width
         self.wait = model.unit_of(WAIT, WAIT)
@@ -318,7 +328,7 @@ class Text:
             self.stage = stage
             if op in places:
                 self._add("ready", places[op], self.wait.latency, self.of_phase)
-            if op not in without:
+            if op not in without and (run is None or op in run):
                 self._read(op)
         self._end_computing()
 
@@ -401,10 +411,10 @@ class Text:
 
 
 class RingProblem:
-    """A partition on the slots of its plan, as a problem."""
+    """A partition on the slots of its plan, as a problem; `threads`: what groups of them run beside a warp of products."""
 
-    def __init__(self, plan: RingPlan, text: Text) -> None:
-        self.plan, self.text, self.model = plan, text, text.model
+    def __init__(self, plan: RingPlan, text: Text, threads: Mapping[str, Sequence[Step]]) -> None:
+        self.plan, self.text, self.model, self.threads = plan, text, text.model, threads
         self.apart, self.by_one = plan.roles is not None, bool(plan.products.completions)
         self.wait, self.arrival = text.wait, self.model.unit_of(ARRIVAL, ARRIVAL)
         self.tasks: list[Task] = []
@@ -414,7 +424,7 @@ class RingProblem:
         self.turns: list[tuple[int, int]] = []
         self.given_back: list[tuple[int, float, int]] = []
         # The tasks of what threads tell a warp of products, by number, and of its waits for that.
-        self.told: dict[int, int] = {}
+        self.told: list[tuple[int, int]] = []
         self.ready: list[tuple[int, int]] = []
         self._write()
 
@@ -448,13 +458,13 @@ class RingProblem:
         slots = sum(1 + len(each.copies) for each in plan.transactions)
         self.copies = self._task("copies", {who: slots, ISSUE: slots})
         self._tiles()
-        parted = parted_loop(plan) is not None
-        written = [self._group(who, OF_PRODUCTS if parted else None) for who in groups]
-        if parted:
-            others = tuple(step.kind for step in self.text.steps if step.kind not in OF_PRODUCTS)
-            self._group("the threads", others, written[0])
-            for number, task in self.ready:
-                self._after(self.told[number], task, self.arrival.cycles + self.arrival.latency)
+        written = [self._group(who, OF_PRODUCTS if self.threads else None) for who in groups]
+        others = tuple(step.kind for step in self.text.steps if step.kind not in OF_PRODUCTS)
+        for name, steps in self.threads.items():
+            self._group(name, others, written[0], steps)
+        for (number, task), (told, by) in product(self.ready, self.told):
+            if number == told:
+                self._after(by, task, self.arrival.cycles + self.arrival.latency)
         issued = [step.stage for step in self.text.steps if step.kind == "products"]
         self._in_order(
             TENSOR,
@@ -483,15 +493,17 @@ class RingProblem:
         who: str,
         kinds: tuple[Kind, ...] | None = None,
         issued: Sequence[tuple[int, float]] = (),
+        steps: Sequence[Step] = (),
     ) -> list[tuple[int, float]]:
-        """Write the order of a group, of steps of these `kinds`; its products, or those `issued`, and their cycles."""
+        """Write the order of a group, of all `steps` or those of these `kinds`; its products, or those `issued`, and their
+        cycles."""
         products = list(issued)
         order: list[tuple[int, int]] = []
         waits: list[tuple[int, int]] = []
         if kinds is None and self.apart and self.by_one:
             # Beside warps that issue products the others do nothing in the loop.
             kinds = ("phase", "products")
-        for step in self.text.steps:
+        for step in steps or self.text.steps:
             if kinds is not None and step.kind not in kinds:
                 continue
             used = step.uses if step.kind == "compute" else {ISSUE: step.uses.get(ISSUE, 0)}
@@ -504,7 +516,7 @@ class RingProblem:
                 case "done":
                     waits.append((task, step.number))
                 case "told":
-                    self.told[step.number] = task
+                    self.told.append((step.number, task))
                 case "ready":
                     self.ready.append((step.number, task))
                 case "products":
@@ -566,6 +578,38 @@ def parted_loop(plan: RingPlan) -> PartedLoop | None:
     """What a warp of products runs, if the threads of the input run the loop, too."""
     role = plan.roles.products if plan.roles is not None else None
     return role if isinstance(role, PartedLoop) else None
+
+
+def threads_of(plan: RingPlan) -> list[str]:
+    """The groups of threads beside a warp that issues the products of their loop."""
+    parted = parted_loop(plan)
+    if parted is None:
+        return []
+    if parted.groups is None:
+        return ["the threads"]
+    return [f"group {number} of the threads" for number in range(parted.groups.count)]
+
+
+def steps_of_threads(plan: RingPlan, text: Text) -> dict[str, list[Step]]:
+    """What each of these groups runs, beside what the warp of products does, by its name."""
+    parted, found = parted_loop(plan), dict.fromkeys(threads_of(plan), text.steps)
+    if parted is not None and parted.groups is not None:
+        for group, name in enumerate(found):
+            run = run_by(plan, parted, group)
+            found[name] = Text(plan, text.counted, text.model, text.width, run).steps
+    return found
+
+
+def run_by(plan: RingPlan, parted: PartedLoop, group: int) -> set[Operation]:
+    """What a group of threads runs of the loop, with what it computes for that and for what comes after it; and the branches
+    that others run, whose products are counted."""
+    assert parted.groups is not None
+    own = {op for op, groups in parted.groups.owners.items() if group in groups}
+    inside = {op for top in roles_of(plan).moved for op in walk(top)}
+    needed = needed_values([value for op in own for value in captured(op)], inside)
+    computed = {op for op in plan.body.ops if not needed.isdisjoint(op.results)}
+    told = {each.barrier for each in parted.ready if group in each.groups}
+    return own | computed | told | {*parted.branches}
 
 
 def groups_of(plan: RingPlan) -> list[str]:
