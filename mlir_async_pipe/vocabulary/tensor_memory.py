@@ -112,7 +112,9 @@ def moved_columns(op: Any) -> tuple[int, bool]:
     kind = (op.results[0] if len(op.results) else op.operands[1]).type
     registers = kind.shape[0] if str(kind).startswith("vector<") else 1
     by_lane = "32x32b" in str(op.attributes["shape"]).lower()
-    return int(registers) * (1 if by_lane else 4), by_lane
+    # A register may hold 16 bits each of two neighbouring columns (PTX ISA, tcgen05.ld: .pack::16b).
+    packed = any(name in op.attributes for name in ("pack", "unpack"))
+    return int(registers) * (1 + packed) * (1 if by_lane else 4), by_lane
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,8 @@ class _Parts:
         if op in self.products or op in self.of_copies or self._by_all(op):
             return
         if len(op.regions):
-            if op.name not in ("scf.if", "scf.for") or (op.name == "scf.if" and len(op.results)):
+            known = op.name == "scf.for" and op in (self.plan.loop, *self.plan.outer)
+            if not known and (op.name not in ("scf.if", "scf.for") or len(op.results)):
                 self._refuse(op, "we do not know which group runs what it holds")
             for block in (block for region in op.regions for block in region.blocks):
                 for inner in operations(block):
@@ -164,7 +165,13 @@ class _Parts:
         if only_computes(op) or op.name in EXIT_OPS or op.name in HINTS or _orders(op):
             return True
         row, found = row_of(op), accesses(op)
-        if not found or row.queue is not None or row.phase is not None or is_opaque(op):
+        if (
+            flag_order(op) != UNORDERED
+            or not found
+            or row.queue is not None
+            or row.phase is not None
+            or is_opaque(op)
+        ):
             return False
         roots = [root_of(access.memory) for access in found]
         return not any(a.writes for a in found) and not may_meet(roots, self.written)
@@ -342,5 +349,4 @@ def _cells(op: Operation) -> Cells:
     """Those that a load or store may touch."""
     (base, first), (columns, _) = columns_after(op.operands[0]), moved_columns(op)
     known = base is not None and not groups_of(op)["offset"]
-    packed = any(name in op.attributes for name in ("pack", "unpack"))
-    return Cells(base, first, first + columns * (1 + packed)) if known else Cells()
+    return Cells(base, first, first + columns) if known else Cells()

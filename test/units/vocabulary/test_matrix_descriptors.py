@@ -8,9 +8,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers.machine_programs import parse
+from mlir_async_pipe.bindings.raw_ops import walk
 from mlir_async_pipe.machine.dialects.tma import swizzled
+from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.products import MatrixDescriptor, matrix_descriptor
-from mlir_async_pipe.vocabulary.tensor_memory import Cells, ProductCells
+from mlir_async_pipe.vocabulary.tensor_memory import Cells, ProductCells, moved_columns
 
 FIRST = 4096
 
@@ -54,3 +57,23 @@ def test_products_are_in_order_only_if_their_shapes_are_known_to_be_one(shape, s
     """Two products into the same sums; of descriptors that nobody reads the shapes may differ when they run."""
     one = ProductCells(Cells("sums", 0, None if shape is None else 64), shape)
     assert list(one.conflicts(one, alike=False)) == said
+
+
+@pytest.mark.parametrize(
+    ("packed", "shape", "columns"),
+    [
+        ("", "32x32b", (8, True)),
+        ("", "16x256b", (32, False)),
+        # Two columns of 16 bits in a register.
+        ("pack ", "32x32b", (16, True)),
+    ],
+)
+def test_loads_and_stores_touch_the_columns_of_their_registers(packed, shape, columns):
+    text = f"{{shape = #nvvm.tcgen05_ldst_shape<shape_{shape}>}} : vector<8xi32>"
+    module = parse(
+        "func.func @f(%a: !llvm.ptr<6>) {\n"
+        f"%v = nvvm.tcgen05.ld %a {packed}{text}\n"
+        f"nvvm.tcgen05.st %a, %v {'un' * bool(packed)}{packed}{text}\nreturn }}"
+    )
+    moved = [op for op in walk(module) if tensor_use(op) in ("load", "store")]
+    assert [moved_columns(op) for op in moved] == [columns, columns]
