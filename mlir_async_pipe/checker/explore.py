@@ -434,8 +434,8 @@ class Explorer:
                 return True
             # A condition that is decided when it is asked about again, a size to which a loop runs.
             number = _value_number(atom) if atom.kind == "symbol" else None
-            asked = _is_bit(atom) or number in self.ends
-            return number in live and number not in state.env and asked
+            left = number in live and number not in state.env
+            return left and (number in self.ends or _is_bit(atom))
 
         def keep(atom: Atom) -> bool:
             if atom.kind in ("tid", "iteration") or is_alive(atom) or atom in self.kept:
@@ -834,7 +834,9 @@ def _is_bit(atom: Atom) -> bool:
 
 def _value_number(atom: Atom) -> int | None:
     """The number of the value that a symbol stands for; None for ids and sizes of the launch."""
-    key = atom.key[1] if atom.tag in ("thread", *_BITS) else atom.key  # type: ignore[index]
+    key = atom.key
+    if isinstance(key, tuple):
+        key = key[1] if atom.tag in ("thread", *_BITS) else None
     return key if isinstance(key, int) else None
 
 

@@ -365,6 +365,8 @@ def _cut(a: AtomRange, b: AtomRange | None) -> AtomRange:
 
 def both(a: AtomRange, b: AtomRange) -> AtomRange:
     """What holds for the values of two paths."""
+    if a == b:
+        return a
     low, high = sums.either(a.ends, b.ends)
     return hull(a, b)._replace(low=low, high=high)
 
@@ -424,9 +426,9 @@ class _Path:
         certain = surely and not event.maybe
         if met is None:
             return Touched(event, facts, launch, certain, witness=(facts, launch))
-        blocks = {a: k for a, k in facts.items() if block_axis(a) is not None}
         # Blocks between those of two paths need not come here.
-        alike = all(met.facts.get(atom) in (known, None) for atom, known in blocks.items())
+        unlike = (atom for atom, known in facts.items() if met.facts.get(atom, known) != known)
+        alike = all(block_axis(atom) is None for atom in unlike)
         if certain and not met.certain:
             met.witness = (facts, launch)
         met.facts = both_facts(met.facts, facts, (met.launch, launch), self.base)

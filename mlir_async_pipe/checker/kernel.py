@@ -16,6 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     outermost,
     symbol_name,
     unchanged,
+    walk_named,
 )
 from mlir_async_pipe.checker.budget import POINTS, SYMBOLIC_POINTS, Budget, BudgetError, of_steps
 from mlir_async_pipe.checker.commit_groups import Groups
@@ -71,6 +72,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     usual_lanes,
 )
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OF_MEMREF
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
 from mlir_async_pipe.vocabulary.rows import CP_ASYNC, WGMMA
 
 
@@ -96,20 +98,22 @@ class KernelVerdict:
 
 @dataclass(frozen=True)
 class ModuleKernels:
-    """What kernels of a module share: its functions by name, and the block sizes with which
-    it launches them and the sizes of their grids."""
+    """What kernels of a module share: its functions by name, the block sizes with which it launches them and the sizes of
+    their grids, and whether there is assembly, so that products in it may name registers."""
 
     callees: Callees
     launches: Launches
     grids: Launches
+    has_assembly: bool
 
 
 def surroundings(module: Any, found: list[Any]) -> ModuleKernels:
     """Read a module once, for all the kernels that were `found` in it."""
-    launches = launches_below(outermost(found[0])) if found else []
-    return ModuleKernels(
-        callable_functions(module), sizes_of(launches, "block"), sizes_of(launches, "grid")
-    )
+    root = outermost(found[0]) if found else None
+    launches = [] if root is None else launches_below(root)
+    assembly = root is not None and bool(walk_named(root, INLINE_ASSEMBLY.__eq__))
+    sizes = sizes_of(launches, "block"), sizes_of(launches, "grid")
+    return ModuleKernels(callable_functions(module), *sizes, assembly)
 
 
 def threads_of(
@@ -167,7 +171,7 @@ def check_kernel(
     be in flight at the end those of a prologue may be named by the loop's, but with `each_unfinished`."""
     name = name_of(kernel)
     with unchanged():
-        flow = build(kernel, around.callees)
+        flow = build(kernel, around.callees, around.has_assembly)
         missing = tuple(unfollowed(kernel, flow, around.callees))
         threads = threads_of(kernel, target, around, several=options.assume_several_threads)
         grid = grid_of(kernel, flow, around.grids, several=options.assume_several_blocks)
@@ -290,7 +294,7 @@ class _KernelRun:
             finding.certain, finding.reason = False, "undecided-path"
 
     def _budget(self, points: int) -> Budget:
-        return of_steps(points, sum(1 for _ in self.flow.steps()))
+        return of_steps(points, len(self.flow.steps()))
 
     def _explorer(self, precision: Precision, budget: Budget, rung: Rung) -> Explorer:
         roots, tracked, fold = self.roots, precision.tracked, rung is not Rung.SYMBOLS
@@ -502,7 +506,7 @@ class ByPhases:
         return self.judge.findings
 
     @property
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> list[Run]:
         return self.sites.flow.runs()
 
     @cached_property

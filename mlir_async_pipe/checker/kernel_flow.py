@@ -95,9 +95,9 @@ DEEPEST_CALL = 8
 Leave = Callable[[Block, Any], None]
 
 
-def build(kernel: Any, callees: Callees) -> Flow:
+def build(kernel: Any, callees: Callees, has_assembly: bool) -> Flow:
     """The graph of a function-like op or gpu.launch; `callees`: functions that it may call."""
-    builder = Builder(Flow(), callees)
+    builder = Builder(Flow(has_assembly), callees)
     builder.region(item_with_frames(kernel).frames[0], builder.block(), lambda block, op: None)
     find_merges(builder.flow)
     find_inductions(builder.flow)

@@ -16,8 +16,7 @@ from mlir_async_pipe.bindings.raw_ops import type_text
 from mlir_async_pipe.facts.flow.algorithms import by_loops, loop_body, predecessors, reached
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of_text
 from mlir_async_pipe.vocabulary import Row
-from mlir_async_pipe.vocabulary.products import SUMS, is_given_alone, is_register_of_sums
-from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
+from mlir_async_pipe.vocabulary.products import SUMS, is_given_alone, may_be_in_flight
 
 
 class ControlEdge(NamedTuple):
@@ -174,8 +173,10 @@ class Loop:
 @dataclass
 class Flow:
     """The graph of one kernel. `values[i]` is (frame, IR value) of value number i; `passed_in` says of
-    each argument of a callee, as (frame, argument), which value of which frame it is given."""
+    each argument of a callee, as (frame, argument), which value of which frame it is given. `has_assembly`: products in
+    assembly may name registers."""
 
+    has_assembly: bool
     blocks: list[Block] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     values: list[tuple[int, Any]] = field(default_factory=list)
@@ -196,30 +197,25 @@ class Flow:
 
     def is_data(self, value: Any) -> bool:
         """Whether an SSA value is a float or a vector, which no address depends on, and no register of products."""
-        return is_data(value.type) and not is_given_alone(value)
+        return is_data(value.type) and not (self.has_assembly and is_given_alone(value))
 
     def is_only_data(self, op: Any) -> bool:
         """Whether an op makes data, of nothing that products or loads in flight still write."""
         return all(map(self.is_data, op.results)) and not any(
-            type_text(value.type).startswith(SUMS) or is_register_of_sums(value) or is_loaded(value)
+            type_text(value.type).startswith(SUMS) or may_be_in_flight(value)
             for value in op.operands
         )
 
-    def edges(self, block: Block) -> Iterator[ControlEdge]:
+    def edges(self, block: Block) -> list[ControlEdge]:
         match block.exit:
             case Goto(edge):
-                yield edge
-            case Branch(_, then, otherwise):
-                yield then
-                yield otherwise
-            case LoopTest(_, body, out):
-                yield body
-                yield out
+                return [edge]
+            case Branch(_, first, second) | LoopTest(_, first, second):
+                return [first, second]
             case Switch(_, cases, default):
-                yield from (edge for _, edge in cases)
-                yield default
+                return [*(edge for _, edge in cases), default]
             case Stop():
-                return
+                return []
 
     def after(self, number: int) -> list[int]:
         """The numbers of the blocks that may run after a block."""
@@ -234,23 +230,22 @@ class Flow:
         """By block the numbers of those that may run before it."""
         return predecessors(range(len(self.blocks)), self.after)
 
-    def steps(self) -> Iterator[Step]:
-        return (step for block in self.blocks for step in block.steps)
+    def steps(self) -> list[Step]:
+        return [step for block in self.blocks for step in block.steps]
 
-    def runs(self) -> Iterator[Run]:
-        return (step for step in self.steps() if isinstance(step, Run))
+    def runs(self) -> list[Run]:
+        return [step for step in self.steps() if isinstance(step, Run)]
 
     def all_edges(self) -> Iterator[tuple[Block, ControlEdge]]:
         """The edges of the graph, each with the block that it leaves."""
         return ((block, edge) for block in self.blocks for edge in self.edges(block))
 
-    def assigns(self) -> Iterator[tuple[int, int]]:
+    def assigns(self) -> list[tuple[int, int]]:
         """What edges and straight code assign (destination, source)."""
-        for step in self.steps():
-            if isinstance(step, Assign):
-                yield from step.assigns
-        for _, edge in self.all_edges():
-            yield from edge.assigns
+        steps = (step.assigns for step in self.steps() if isinstance(step, Assign))
+        return [
+            pair for each in (*steps, *(e.assigns for _, e in self.all_edges())) for pair in each
+        ]
 
     def edges_of_loops(self, *kinds: str) -> Iterator[tuple[int, Block, ControlEdge]]:
         """The edges that "enter", repeat ("back") or "leave" a loop, with its number and the block that they leave."""

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
@@ -460,7 +460,7 @@ def record_outlines(root: Any, session: Session) -> None:
     if not loops:
         return
     records = _records(root, session)
-    beside: dict[Block, dict[Place, list[Shown]]] = {}
+    beside: dict[Block, _Block] = {}
     for loop in loops:
         if _is_original(loop):
             for wait in walk_named(loop, is_wait_name):
@@ -468,11 +468,12 @@ def record_outlines(root: Any, session: Session) -> None:
                     _note_part(session, records[wait], FEW)
             continue
         if loop.block not in beside:
-            beside[loop.block] = _by_place(loop.block)
+            beside[loop.block] = _Block(loop.block)
         ops = _ops(loop, beside[loop.block])
-        numbers = {op: number for number, (_, _, op) in enumerate(ops)}
+        numbers = {shown.op: number for number, (_, shown) in enumerate(ops)}
         entries = tuple(
-            _entry(numbers[op], part, kind, op, numbers, records) for part, kind, op in ops
+            _entry(number, part, shown, numbers, records)
+            for number, (part, shown) in enumerate(ops)
         )
         session.record("outlines", Outline(Place.of(loop), entries))
         for entry in entries:
@@ -544,45 +545,48 @@ def _is_original(loop: Operation) -> bool:
     )
 
 
-Shown = tuple[int, Operation, str, Operation]
-"""(number in its block, op of the block that it is or stands in, kind, op)"""
+class Shown(NamedTuple):
+    """An op of a block that matters, its number there, and the op of the block that it is or stands in."""
+
+    number: int
+    top: Operation
+    kind: str
+    op: Operation
+    place: Place
 
 
-def _by_place(block: Block) -> dict[Place, list[Shown]]:
-    """The ops of a block that matter, and those in them, by their places: each loop of many asks
-    for its own ones."""
-    shown = ((top, kind, op) for top in operations(block) for kind, op in _shown(walk(top)))
-    found: dict[Place, list[Shown]] = {}
-    for number, (top, kind, op) in enumerate(shown):
-        found.setdefault(Place.of(op), []).append((number, top, kind, op))
-    return found
+class _Block:
+    """The ops of a block that matter, and those in them, by their places, and the places in each of its ops: each loop
+    of many asks for its own ones."""
+
+    def __init__(self, block: Block) -> None:
+        self.by_place: dict[Place, list[Shown]] = defaultdict(list)
+        self.places: dict[Operation, set[Place]] = defaultdict(set)
+        inside = ((top, op) for top in operations(block) for op in walk(top))
+        for number, (top, op) in enumerate(inside):
+            kind = _kind(op)
+            if kind:
+                place = Place.of(op)
+                self.by_place[place].append(Shown(number, top, kind, op, place))
+                self.places[top].add(place)
 
 
-def _ops(loop: Operation, by_place: dict[Place, list[Shown]]) -> list[tuple[str, str, Operation]]:
-    """Part, kind and op of everything that a pipeline consists of."""
+def _ops(loop: Operation, beside: _Block) -> list[tuple[str, Shown]]:
+    """Everything that a pipeline consists of, each with its part."""
     # What is written for the whole loop, such as the last wait for products, has the loop's own place.
-    places = {Place.of(loop), *(Place.of(op) for _, op in _shown(walk(loop)))}
-    found = (shown for place in places for shown in by_place.get(place, ()))
-    near = sorted(found, key=lambda shown: shown[0])
-    parts: list[tuple[str, str, Operation]] = []
+    places = {Place.of(loop), *beside.places.get(loop, ())}
+    near = sorted(shown for place in places for shown in beside.by_place.get(place, ()))
+    parts: list[tuple[str, Shown]] = []
     part = "prologue"
     # A loop of the computation stands in the prologue and the epilogue, too.
     loops = {Place.of(op) for op in walk_named(loop, "scf.for".__eq__)}
-    for _, top, kind, op in near:
-        if top == loop:
-            parts.append(("kernel", kind, op))
+    for shown in near:
+        if shown.top == loop:
+            parts.append(("kernel", shown))
             part = "epilogue"
-        elif top.name != "scf.for" or Place.of(top) in loops:
-            parts.append((part, kind, op))
+        elif shown.top.name != "scf.for" or Place.of(shown.top) in loops:
+            parts.append((part, shown))
     return parts
-
-
-def _shown(ops: Iterable[Operation]) -> Iterator[tuple[str, Operation]]:
-    """The ops that matter, each with its kind."""
-    for op in ops:
-        kind = _kind(op)
-        if kind:
-            yield kind, op
 
 
 def _kind(op: Operation) -> str:
@@ -642,12 +646,11 @@ def _records(root: Any, session: Session) -> dict[Operation, int]:
 def _entry(
     number: int,
     part: str,
-    kind: str,
-    op: Operation,
+    shown: Shown,
     numbers: dict[Operation, int],
     records: dict[Operation, int],
 ) -> Entry:
-    place = Place.of(op)
+    _, _, kind, op, place = shown
     if kind != "wait":
         return Entry(number, part, kind, op.name, place, products_left(op))
     commits = sorted({numbers[made] for made in _makers(list(op.operands)) if made in numbers})

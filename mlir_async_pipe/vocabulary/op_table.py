@@ -237,8 +237,10 @@ def order_of(op: Any) -> MemoryOrder:
     """What an op itself (not its regions) orders for other threads: everything, where nobody knows
     what it does. A call counts as such; who knows its callee asks the ops in there."""
     row = row_of(op)
+    if row.order is not unordered:
+        return row.order(op)
     spaces = None if row.barrier is None else row.barrier(op)
-    return both("block", spaces) if spaces and row.order is unordered else row.order(op)
+    return both("block", spaces) if spaces else UNORDERED
 
 
 def flag_order(op: Any) -> MemoryOrder:
@@ -448,11 +450,11 @@ def function_queues() -> frozenset[str]:
 
 def _leaves_strides(kind: Any, extent: tuple[int, ...] | None) -> bool:
     """Whether elements that lie side by side are not those of neighbouring subscripts, or nobody knows."""
+    if extent is not None and (not extent or extent[-1] == 1):
+        return False
     memref = as_kind(ir.MemRefType, kind)
     if memref is None or extent is None:
         return memref is not None
-    if not extent or extent[-1] == 1:
-        return False
     known = if_known(strides_and_offset, memref)
     return known is None or known[0][-1] != 1
 

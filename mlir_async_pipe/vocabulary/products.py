@@ -33,7 +33,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     position_of,
     taken_member,
 )
-from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
+from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY, named_row
 
 LINES = 8
 CHUNK_BYTES = 16
@@ -137,6 +137,14 @@ def is_register_of_sums(value: Any) -> bool:
     if made is None or made.name != MEMBER_TAKEN or holds_sums(value):
         return False
     return holds_sums(made.operands[0]) and taken_member(made) is None
+
+
+def may_be_in_flight(value: Any) -> bool:
+    """Whether a value is a register that a product, or a load from tensor memory, may still write."""
+    made = defining_op(value)
+    if made is not None and made.name == MEMBER_TAKEN:
+        return is_register_of_sums(value)
+    return made is not None and named_row(made.name).tensor == "load"
 
 
 def stays_in_place(value: Any) -> bool:

@@ -246,7 +246,7 @@ def read_loop(loop: Operation) -> LoopAnnotations:
         independent=is_set(loop.attributes, INDEPENDENT),
         else_registers=_integer(loop, ELSE_REGISTERS),
         in_flight=_integer(loop, IN_FLIGHT),
-        **{name.removeprefix(PREFIX): _choice(loop, name) for name in CHOICES},
+        **{name.removeprefix(PREFIX): choice(loop, name) for name in CHOICES},
     )
     if annotations.in_flight is not None and annotations.in_flight < 0:
         raise _bad(loop, IN_FLIGHT, "0 or more")
@@ -389,7 +389,7 @@ def _number(op: Operation, name: str, attribute: Any) -> int:
     return number
 
 
-def _choice(op: Operation, name: str) -> Any:
+def choice(op: Operation, name: str) -> Any:
     """What is chosen, the first of the choices by default; None of what has no default."""
     if name not in op.attributes:
         return None if name in (SCHEDULE, WAIT_AT) else CHOICES[name][0]

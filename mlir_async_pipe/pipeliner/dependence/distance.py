@@ -243,8 +243,10 @@ class LoopIndex:
         for symbol in ours | theirs:
             ca, cb = ours.get(symbol, 0), theirs.get(symbol, 0)
             factors = (ca - cb,) if self._same(symbol, same_thread) else (ca, -cb)
-            for factor in factors if any(factors) else ():
-                found = added(found, scaled(self.arithmetic.value_range(symbol), factor))
+            if any(factors):
+                known = self.arithmetic.value_range(symbol)
+                for factor in factors:
+                    found = added(found, scaled(known, factor))
         return found
 
     def is_outside(self, value: Value) -> bool:

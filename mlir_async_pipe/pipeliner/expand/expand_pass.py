@@ -267,7 +267,7 @@ def _check_roles(loop: Operation, chip: Chip | None) -> None:
     """Only tensor copies leave a warp nothing to do but to name them: 32 lanes that copy by
     cp.async take as many instructions as all did, and wait for what they issued themselves. On AMD two groups
     of waves may take turns that all copy and compute (`wave_turns`)."""
-    asked = names.read_loop(loop).roles if names.ROLES in loop.attributes else "auto"
+    asked = names.choice(loop, names.ROLES)
     if asked == "ping-pong" and chip is not None and chip.lowering == "rocdl":
         check_block(loop, chip)
     elif asked in names.APART:

@@ -92,7 +92,7 @@ def plan_residuals(
     """What is to be copied ahead after each loop that asks for it; remarks say what is, and what is not, and why."""
     found, spent = [], 0
     for plan in plans:
-        if names.read_loop(plan.loop).residuals != "async":
+        if names.choice(plan.loop, names.RESIDUALS) != "async":
             continue
         chooser = _Chooser(plan, limits, around)
         taken, left = chooser.choose(spent)

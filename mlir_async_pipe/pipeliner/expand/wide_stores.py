@@ -55,7 +55,8 @@ from mlir_async_pipe.bindings.structured_ops import end_of, write_if
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.costs.warp_traffic import WarpTraffic
 from mlir_async_pipe.facts.flow.region_flow import runs_again
-from mlir_async_pipe.facts.loops.annotations import is_requested, read_loop
+from mlir_async_pipe.facts.loops import annotations as names
+from mlir_async_pipe.facts.loops.annotations import is_requested
 from mlir_async_pipe.facts.values.alignment import (
     access_alignment,
     divisor,
@@ -168,7 +169,7 @@ def plan_wide_stores(
     made: list[WidePlan] = []
     taken: set[Operation] = set()
     for plan in plans:
-        through = read_loop(plan.loop).store_through
+        through = names.choice(plan.loop, names.STORE_THROUGH)
         block = around.launch_size(plan.loop)
         if through == "direct" or block is None or prod(block) % LANES or block[0] % LANES:
             continue

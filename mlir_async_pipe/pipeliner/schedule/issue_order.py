@@ -443,7 +443,7 @@ def _held(body: Body, loads: list[Statement]) -> int:
     sizes = [0] * len(table.maker)
     # What is only taken out of fragments takes no more registers.
     for op in table.ops:
-        used = registers_of((value.type for value in op.operands), ())
+        used = registers_of([value.type for value in op.operands], ())
         taken = len(op.operands) > 0 and fragments.issuperset(op.operands)
         for result, number in zip(op.results, table.results[table.number[op]], strict=True):
             size = _value_registers(result)

@@ -67,9 +67,8 @@ from mlir_async_pipe.vocabulary.memory_names import (
     position_of,
 )
 from mlir_async_pipe.vocabulary.op_table import INLINE_ASSEMBLY
-from mlir_async_pipe.vocabulary.products import holds_sums, is_assembled, is_register_of_sums
+from mlir_async_pipe.vocabulary.products import holds_sums, is_assembled, may_be_in_flight
 from mlir_async_pipe.vocabulary.rows import WGMMA
-from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 from mlir_async_pipe.waits.ssa.carry import Carrier, Skeleton, Variables
 
 
@@ -218,8 +217,7 @@ def sink_moves(root: Operation) -> None:
     moves: dict[Operation, None] = {}
     for op in walk_named(root, lambda name: moves_bits(name) or name in CAST_OPS):
         makers = [defining_op(operand) for operand in op.operands]
-        taken = any(is_register_of_sums(one) or is_loaded(one) for one in op.operands)
-        if taken or any(one in moves for one in makers if one):
+        if any(map(may_be_in_flight, op.operands)) or any(one in moves for one in makers if one):
             moves[op] = None
     for op in reversed(moves):
         uses = [use for result in op.results for use in users(result)]

@@ -486,8 +486,9 @@ class LoopWriter:
         """
         self.values.begin(part)
         self._synchronise(part, step, -1)
+        active = [stage for stage in range(self.last_stage + 1) if part.stages.active(stage)]
         for unit in self.kernel.units:
-            if not part.stages.active(unit.stage):
+            if unit.stage not in active:
                 continue
             if unit.position is not None:
                 self._synchronise(part, step, unit.position)
