@@ -37,11 +37,9 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     Kind,
     Launches,
     LaunchId,
-    Size,
-    constant_sizes,
+    grid_size,
     id_of,
     launch_id,
-    name_at_launch,
     thread_dimension,
 )
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
@@ -71,23 +69,12 @@ class GridBlocks:
 
 def grid_of(kernel: Operation, flow: Flow, grids: Launches, *, several: bool) -> GridBlocks:
     """The grid of a kernel; `several`: axes whose block id is never read may have blocks too."""
-    known = _known_size(kernel, grids)
+    known = grid_size(kernel, grids)
     if known is not None:
         return GridBlocks(known, stated=True)
     read = set(range(3)) if several else _axes_read(kernel, flow)
     x, y, z = (None if axis in read else 1 for axis in range(3))
     return GridBlocks((x, y, z))
-
-
-def _known_size(kernel: Operation, grids: Launches) -> Size | None:
-    if kernel.name == "gpu.launch":
-        return constant_sizes(kernel, "grid")
-    for name in ("known_grid_size", "gpu.known_grid_size"):
-        if name in kernel.attributes:
-            x, y, z = [*map(int, ir.DenseI32ArrayAttr(kernel.attributes[name])), 1, 1, 1][:3]
-            return x, y, z
-    found = grids.get(name_at_launch(kernel), set()) if is_function(kernel) else set()
-    return next(iter(found)) if len(found) == 1 else None
 
 
 def _axes_read(kernel: Operation, flow: Flow) -> set[int]:

@@ -7,7 +7,8 @@ dialect (which copy op a chip has, its widths and address spaces) and the chips'
 Banks: CUDA C++ Programming Guide, "Shared Memory" (32 banks of 4 bytes; sectors of 32 bytes: its Best
 Practices Guide, "Coalesced Access to Global Memory"); AMD CDNA3 ISA, "LDS" (32 banks), triton-lang/triton,
 pull request 11365 (64 of gfx950, and which lanes are served together), ROCm Compute Profiler's model of the
-vector cache (requests of 64 bytes).
+vector cache (requests of 64 bytes). Multiprocessors: NVIDIA's whitepapers and data sheets of the A100, the H100 SXM and
+the B200; other products of one architecture have others. AMD's chips have a second-level cache for each of several dies.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Chip:
     the back end uses by default, `threads` the largest block. `thread_registers` and
     `block_registers` are the vector registers of 32 bits that a thread and a block may have.
     `resident_threads` and `resident_blocks` are those that a multiprocessor (or compute unit) holds
-    at once, 0 where that is not known here. `tensor_copies`: it copies by tensor maps;
+    at once, 0 where that is not known here; `multiprocessors` are those that share the second-level cache, 0 where
+    products differ or have several caches. `tensor_copies`: it copies by tensor maps;
     `warpgroup_products`, `tensor_memory`: it multiplies by wgmma, by tcgen05.
     `banks` of 4 bytes give workgroup memory at once, and global memory comes in sectors of `sector_bytes`; 0
     where that is not known here. Lanes are served in their order, as many as the banks have bytes for, but
@@ -86,6 +88,7 @@ class Chip:
     threads: int = 1024
     resident_threads: int = 0
     resident_blocks: int = 0
+    multiprocessors: int = 0
     tensor_copies: bool = False
     warpgroup_products: bool = False
     tensor_memory: bool = False
@@ -103,6 +106,7 @@ class Chip:
 
 
 KIB = 1024
+_MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
 
 
 def _nvidia(name: str, workgroup_kib: int, features: str, resident: tuple[int, int]) -> Chip:
@@ -119,6 +123,7 @@ def _nvidia(name: str, workgroup_kib: int, features: str, resident: tuple[int, i
         features=features,
         resident_threads=resident[0],
         resident_blocks=resident[1],
+        multiprocessors=_MULTIPROCESSORS.get(name, 0),
         # PTX ISA, cp.async.bulk.tensor: sm_90 or later; wgmma: sm_90a; tcgen05: sm_100a and its kin,
         # which sm_120 and sm_121 are not.
         tensor_copies=int(name.removeprefix("sm_").rstrip("a")) >= 90,

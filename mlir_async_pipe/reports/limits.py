@@ -37,6 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.occupancy import BlockLimit, block_limits
 from mlir_async_pipe.chips.table import Chip
 from mlir_async_pipe.facts.costs.cost_model import (
+    CACHED,
     ISSUE,
     TENSOR,
     TENSOR_COPY,
@@ -44,7 +45,8 @@ from mlir_async_pipe.facts.costs.cost_model import (
     CostModel,
     bytes_of_access,
 )
-from mlir_async_pipe.facts.costs.warp_traffic import Traffic, Unknown, WarpTraffic
+from mlir_async_pipe.facts.costs.warp_traffic import NotKnownError, Traffic, Unknown, WarpTraffic
+from mlir_async_pipe.facts.costs.wave_reads import Reads, Wave, WaveReads
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.loops.annotations import STAGE, static_trip_count
@@ -56,7 +58,14 @@ from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.session.diagnostics import Diagnostic, Note, Place, count
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, accesses, given_count, is_wait_name, row_of
-from mlir_async_pipe.vocabulary.launch_ids import Size, enclosing_launch_size, id_of, launch_id
+from mlir_async_pipe.vocabulary.launch_ids import (
+    Size,
+    cluster_size,
+    enclosing_launch_size,
+    grid_size,
+    id_of,
+    launch_id,
+)
 from mlir_async_pipe.vocabulary.products import PRODUCTS, products_left
 from mlir_async_pipe.vocabulary.rows import WGMMA
 from mlir_async_pipe.waits.witness_paths import FEW
@@ -83,7 +92,10 @@ def remarks(root: Any, session: Session, costs: CostModel) -> list[Diagnostic]:
         own = [loop for loop in loops if enclosing(loop, KERNEL_OPS) == kernel]
         said += [found.of_blocks(own)] if own and found.block is not None else []
         copies = Counter(map(Place.of, own))
-        said += [found.of_loop(loop, together=copies[Place.of(loop)] == 1) for loop in own]
+        for loop in own:
+            wave = found.of_wave(loop)
+            said += [] if wave is None else [wave]
+            said.append(found.of_loop(loop, together=copies[Place.of(loop)] == 1))
     return said
 
 
@@ -95,6 +107,9 @@ class _Kernel:
         inner = next(iter(op.regions[0].blocks[0].operations), op)
         self.block: Size | None = enclosing_launch_size(inner)
         self.traffic = WarpTraffic(self.block, chip)
+        self.grid = grid_size(op)
+        # Of each loop what a wave of so many blocks reads in an iteration.
+        self.waves: dict[Operation, tuple[int, list[Reads]]] = {}
         self.asked: dict[Access, Traffic | Unknown | None] = {}
         for each in walk(op):
             self.asked |= {access: self.traffic.of(access) for access in accesses(each)}
@@ -156,12 +171,7 @@ class _Kernel:
             return Diagnostic("remark", text, code, place)
         registers, memory = self._needs(loops[0])
         assert self.block is not None
-        threads = prod(self.block)
-
-        def blocks(registers: int | None, memory: int) -> dict[BlockLimit, int]:
-            found = block_limits(chip, threads, registers or 0, memory)
-            return {limit: n for limit, n in found.items() if limit != "registers" or registers}
-
+        threads, blocks = prod(self.block), self._blocks
         limits = blocks(registers, memory)
         held = min(limits.values())
         binding = " and ".join(limit for limit, number in limits.items() if number == held)
@@ -186,6 +196,103 @@ class _Kernel:
                 notes.append(f"with {fewer} registers a thread it holds {more}")
                 break
         return Diagnostic("remark", text, code, place, tuple(Note(n, place) for n in notes))
+
+    def _blocks(self, registers: int | None, memory: int) -> dict[BlockLimit, int]:
+        assert self.block is not None
+        found = block_limits(self.chip, prod(self.block), registers or 0, memory)
+        return {limit: n for limit, n in found.items() if limit != "registers" or registers}
+
+    # Waves -----------------------------------------------------------------------------------
+
+    def of_wave(self, loop: Operation) -> Diagnostic | None:
+        """The bytes that the blocks which run at once read in an iteration, and how many are different; None of a loop that
+        reads nothing from global memory but by tensor copies."""
+        chip, place = self.chip, Place.of(loop)
+        code = "shared-reads"
+        executed = [op for op, _ in _executed(loop)]
+        boxes = any(row_of(op).phase == "copy" for op in executed)
+        reads = [
+            access
+            for op in executed
+            for access in accesses(op)
+            if access.kind == "read" and root_of(access.memory).space == "global"
+        ]
+        if not reads:
+            return None
+
+        def unknown(why: str, *notes: Note) -> Diagnostic:
+            text = f"what blocks that run at once read together is not known: {why}"
+            return Diagnostic("remark", text, code, place, notes)
+
+        if self.block is None:
+            return unknown("the size of the block is not known")
+        if boxes:
+            return unknown("boxes of tensor copies are not counted")
+        if not chip.multiprocessors:
+            return unknown(
+                f"how many multiprocessors of {chip.name} share a cache is not known here"
+            )
+        if cluster_size(self.op) not in (None, (1, 1, 1)):
+            return unknown("blocks of clusters do not start in the order of their numbers")
+        registers, memory = self._needs(loop)
+        held = min(self._blocks(registers, memory).values())
+        if self.grid is None:
+            why = (
+                "the size of the grid is not known (`known_grid_size`, or a launch with constants)"
+            )
+            return unknown(why, *(Note(text, place) for text in self._coordinates(reads)))
+        counter = WaveReads(self.block, chip, self.grid, loop)
+        blocks = min(chip.multiprocessors * held, prod(self.grid))
+        try:
+            found = counter.of_wave(reads, Wave.first(self.grid, blocks))
+            asked, different = _totals(found)
+            groups = [
+                (_totals(counter.of_wave(reads, Wave.grouped(self.grid, blocks, group)))[1], group)
+                for group in self._groups()
+            ]
+        except NotKnownError as why:
+            return unknown(str(why))
+        self.waves[loop] = blocks, found
+        more = "" if registers is not None else ", registers not known"
+        text = (
+            f"a wave of {count(blocks, 'block')} ({held} a multiprocessor{more}) reads {_bytes(asked)} an iteration, "
+            f"{_bytes(different)} of them different: L2 serves {100 * (asked - different) // asked} %"
+        )
+        notes = [
+            f"{_bytes(one.asked)} of {one.memory}, {_bytes(one.different)} different"
+            for one in found
+        ]
+        least, group = min(groups, default=(different, 0))
+        if least < different:
+            notes.append(f"in groups of {group} blocks along y {_bytes(least)} would be different")
+        return Diagnostic("remark", text, code, place, tuple(Note(n, place) for n in notes))
+
+    def _groups(self) -> Iterator[int]:
+        """Numbers of blocks along y that may come one after the other, if the grid has several along x and y."""
+        assert self.grid is not None
+        x, y, _ = self.grid
+        group = 2
+        while x > 1 and group <= y:
+            yield group
+            group *= 2
+
+    def _coordinates(self, reads: list[Access]) -> Iterator[str]:
+        """Of each memory the ids of blocks that its addresses are made of, where these alone tell blocks apart."""
+        axes: dict[str, set[int] | None] = {}
+        for access in reads:
+            used, before = (
+                _block_axes(_made_of(access)),
+                axes.setdefault(str(root_of(access.memory)), set()),
+            )
+            known = all(op is None or id_of(op) for op in _beginnings(_made_of(access)))
+            axes[str(root_of(access.memory))] = (
+                None if before is None or not known else before | used
+            )
+        for memory, found in axes.items():
+            others = [] if found is None else sorted(self._axes_read() - found)
+            if others:
+                named = ", ".join("xyz"[axis] for axis in others)
+                yield f"blocks along {named} read the same of {memory}"
 
     def _needs(self, loop: Operation) -> tuple[int | None, int]:
         """Registers of a thread, None where no code was made, and bytes of workgroup memory of a block."""
@@ -221,6 +328,7 @@ class _Kernel:
         threads = prod(self.block) if self.block is not None and together else quarter
         warps = max(1, ceil(threads / quarter))
         products, unseen = 0, False
+        wave = self.waves.get(loop)
         for op, times in _executed(loop):
             if row_of(op).phase == "copy":
                 # One thread issues it; what it takes is to write its box to workgroup memory.
@@ -239,7 +347,8 @@ class _Kernel:
                 stretched = max(map(self._waste, accesses(op)), default=1.0)
                 uses[unit] += by * times * cycles * stretched
             for access in accesses(op):
-                if root_of(access.memory).space == "global":
+                counted = wave is not None and access.kind == "read"
+                if root_of(access.memory).space == "global" and not counted:
                     bytes_ = threads * times * bytes_of_access(access)
                     if self._others_ask(access):
                         shared += bytes_
@@ -247,6 +356,12 @@ class _Kernel:
                         cost = self.costs.unit_of(UNCACHED, UNCACHED)
                         pieces = bytes_ / quarter / 16
                         uses[cost.unit] += pieces * cost.cycles * self._waste(access)
+        if wave is not None:
+            blocks, found = wave
+            for name, bytes_ in zip((CACHED, UNCACHED), _totals(found), strict=True):
+                cost = self.costs.unit_of(name, name)
+                if cost.cycles:
+                    uses[cost.unit] += bytes_ / blocks / quarter / 16 * cost.cycles
         issued = self._instructions(products)
         if issued is not None:
             uses[ISSUE] = warps * issued
@@ -288,12 +403,20 @@ class _Kernel:
 
     def _others_ask(self, access: Access) -> bool:
         """Whether blocks along some axis that the kernel asks for have one address."""
-        known = {
-            found.axis for op in walk(self.op) if (found := id_of(op)) and found.kind == "block"
-        }
-        steps = steps_of_access(access)
-        amounts = [step.amount for step in steps.steps if not isinstance(step.amount, int)]
-        return not known <= _block_axes([steps.memory, *amounts])
+        return not self._axes_read() <= _block_axes(_made_of(access))
+
+    def _axes_read(self) -> set[int]:
+        ids = map(id_of, walk(self.op))
+        return {found.axis for found in ids if found is not None and found.kind == "block"}
+
+
+def _totals(found: list[Reads]) -> tuple[int, int]:
+    """The bytes that a wave asks for, and those that are different."""
+    return sum(one.asked for one in found), sum(one.different for one in found)
+
+
+def _bytes(number: int) -> str:
+    return f"{number} bytes" if number < 100_000 else f"{number / 1e6:.1f} MB"
 
 
 def _badness(asked: Traffic | Unknown) -> float:
@@ -337,6 +460,20 @@ def _executed(loop: Operation, times: int = 1) -> Iterator[tuple[Operation, int]
         yield op, times
         trips = static_trip_count(op) if op.name == "scf.for" else None
         yield from _executed(op, times * (1 if trips is None else trips))
+
+
+def _made_of(access: Access) -> list[Value]:
+    """The memory of an access and the numbers that say where it begins."""
+    steps = steps_of_access(access)
+    return [
+        steps.memory,
+        *(step.amount for step in steps.steps if not isinstance(step.amount, int)),
+    ]
+
+
+def _beginnings(values: Iterable[Value]) -> Iterator[Operation | None]:
+    """Where what values are made of begins: None is the same for all threads, but for ids of blocks."""
+    return (sources(value)[1] for value in walked(values, lambda each: sources(each)[0]))
 
 
 def _block_axes(values: Iterable[Value]) -> set[int]:

@@ -233,6 +233,7 @@ _EXACT_SIZES = ("nvvm.reqntid", "rocdl.reqd_work_group_size")
 REGISTER_LIMITS = ("nvvm.maxnreg", "nvvm.minctasm")
 BLOCK_SIZES = ("known_block_size", "gpu.known_block_size", *_EXACT_SIZES)
 
+GRID_SIZES = ("known_grid_size", "gpu.known_grid_size")
 CLUSTER_SIZES = ("known_cluster_size", "gpu.known_cluster_size", "nvvm.cluster_dim")
 
 Extent = Literal["grid", "block", "cluster"]
@@ -310,6 +311,21 @@ def _of_all(launches: Launches, function: Operation) -> Size | None:
     """The size that all launches of a kernel have."""
     found = launches.get(name_at_launch(function), set())
     return next(iter(found)) if len(found) == 1 else None
+
+
+def grid_size(kernel: Operation, grids: Launches | None = None) -> Size | None:
+    """Blocks in x, y, z of a kernel, or of a gpu.launch, where it or all its launches, which are `grids` where they have been
+    collected already, say how many they are."""
+    if kernel.name == "gpu.launch":
+        return constant_sizes(kernel, "grid")
+    for name in GRID_SIZES:
+        if name in kernel.attributes:
+            return stated_size(kernel, name)
+    if not is_function(kernel):
+        return None
+    return _of_all(
+        sizes_of(launches_below(outermost(kernel)), "grid") if grids is None else grids, kernel
+    )
 
 
 def set_cluster_size(function: Operation, size: Size) -> None:

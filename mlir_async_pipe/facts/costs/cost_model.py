@@ -159,19 +159,22 @@ class UnitCost:
 
 
 ISSUE = "issue"
-TENSOR, SPECIAL, ARITHMETIC, MEMORY, COPY, BANDWIDTH = (
+TENSOR, SPECIAL, ARITHMETIC, MEMORY, COPY, BANDWIDTH, CACHE = (
     "tensor",
     "special function",
     "arithmetic",
     "load/store",
     "tensor copy",
     "memory",
+    "second-level cache",
 )
 WGMMA_MMA, TCGEN05_MMA = "nvvm.wgmma.mma_async", "nvvm.tcgen05.mma"
 # The entries of what a tensor copy takes for 16 bytes, and of an arrival at an mbarrier and a wait for its phase.
 TENSOR_COPY, ARRIVAL, WAIT = "tensor.copy", "mbarrier.arrive", "mbarrier.wait"
 # The entry of what the memory of the chip takes for a piece of bytes that no cache has.
 UNCACHED = "uncached"
+# The entry of what the second-level cache takes for a piece.
+CACHED = "cached"
 # Every op takes one slot of the issue unit: a scheduler issues one instruction a cycle (NVIDIA A100
 # whitepaper; AMD CDNA3 ISA: one a wave).
 ISSUE_CYCLES = 1
@@ -205,6 +208,7 @@ ISSUE_CYCLES = 1
 #         of 40 GB, whitepaper); 3350 GB/s of 132 at 1.83 GHz (H100 SXM), 8000 GB/s of 148 at 1.96 GHz (B200);
 #         3277 GB/s of 220 compute units at 1.7 GHz (MI250X), 5300 of 304 at 2.1 GHz (MI300X), 8000 of 256 at 2.4
 #         GHz (MI355X; data sheets).
+# Cache   5120 bytes a cycle (A100 whitepaper) of 108 multiprocessors are 11.9 a quarter: 512 / 11.9.
 _NVIDIA_UNITS = {
     "read.global": UnitCost(MEMORY, 16, 500, 500),
     "write.global": UnitCost(MEMORY, 16, 0, 4),
@@ -262,6 +266,7 @@ _NVIDIA = _with(_NVIDIA_UNITS)
 _AMD = _with(_AMD_UNITS, 700)
 _BY_LOWERING = {"nvvm": _NVIDIA, "rocdl": _AMD}
 _BY_CHIP = {
+    "sm_80": _with({**_NVIDIA_UNITS, CACHED: UnitCost(CACHE, 43, 0)}),
     **{name: _with(_HOPPER_UNITS) for name in ("sm_90", "sm_90a")},
     **{name: _with(_BLACKWELL_UNITS) for name in ("sm_100", "sm_100a", "sm_103a")},
     **{

@@ -84,7 +84,7 @@ class Unknown:
     why: str
 
 
-class _NotKnown(Exception):
+class NotKnownError(Exception):
     """Its text is the reason."""
 
 
@@ -193,7 +193,7 @@ class WarpTraffic:
         self._numbers = Arithmetic(block)
         self._uniformity = Uniformity()
         if block is not None:
-            self._threads = _Enumeration.of_threads(block, chip.lanes)
+            self._threads = Enumeration.of_threads(block, chip.lanes)
 
     def of(self, access: Access) -> Traffic | Unknown | None:
         """None for what lanes do not ask for: tensor copies, products, private memory."""
@@ -205,20 +205,20 @@ class WarpTraffic:
             if space == "workgroup":
                 return self._wavefronts(access)
             return self._sectors(access)
-        except _NotKnown as why:
+        except NotKnownError as why:
             return Unknown(space, str(why))
 
     # Memory ----------------------------------------------------------------------------------
 
     def _wavefronts(self, access: Access) -> Traffic:
         if not self.chip.banks:
-            raise _NotKnown(f"the banks of {self.chip.name} are not known here")
+            raise NotKnownError(f"the banks of {self.chip.name} are not known here")
         size, width = self._sizes(access)
         lanes = self._lanes(access, size)
         found: Traffic | None = None
         for starts, active, rows in self._warps(lanes, WORD_BYTES):
             if np.ptp(rows[active]):
-                raise _NotKnown("the stride between its rows is not static")
+                raise NotKnownError("the stride between its rows is not static")
             # An access is aligned to its width: that says where in a word an address is.
             steps = range(0, WORD_BYTES, gcd(lanes.unknown, WORD_BYTES))
             shifts = [-starts[active][0] % WORD_BYTES] if width >= WORD_BYTES else steps
@@ -226,12 +226,12 @@ class WarpTraffic:
                 self.served(starts + shift, active, size, width, access.writes) for shift in shifts
             }
             if len(counted) > 1:
-                raise _NotKnown("where in a word of 4 bytes it begins is not known")
+                raise NotKnownError("where in a word of 4 bytes it begins is not known")
             (one,) = counted
             if found is None or (one.asked, one.ways) > (found.asked, found.ways):
                 found = one
         if found is None:
-            raise _NotKnown("no lane runs it")
+            raise NotKnownError("no lane runs it")
         return found
 
     def served(self, starts: Array, active: Array, size: int, width: int, writes: bool) -> Traffic:
@@ -260,7 +260,7 @@ class WarpTraffic:
     def _sectors(self, access: Access) -> Traffic:
         sector = self.chip.sector_bytes
         if not sector:
-            raise _NotKnown(f"the sectors of {self.chip.name} are not known here")
+            raise NotKnownError(f"the sectors of {self.chip.name} are not known here")
         size, _ = self._sizes(access)
         lanes = self._lanes(access, size)
         aligned = lanes.unknown % sector == 0
@@ -273,16 +273,16 @@ class WarpTraffic:
             if found is None or asked > found.asked:
                 found = Traffic("global", asked, ideal, aligned=aligned)
         if found is None:
-            raise _NotKnown("no lane runs it")
+            raise NotKnownError("no lane runs it")
         return found
 
     def _sizes(self, access: Access) -> tuple[int, int]:
         """Bytes of one lane, and of one instruction of it."""
         size = bytes_of_access(access)
         if access.extent is None or access.shares is not None or not size:
-            raise _NotKnown("the op does not say what each lane accesses")
+            raise NotKnownError("the op does not say what each lane accesses")
         if prod(access.extent[:-1]) != 1 or not _lie_side_by_side(access):
-            raise _NotKnown("what a lane accesses does not lie side by side")
+            raise NotKnownError("what a lane accesses does not lie side by side")
         width = min(size & -size, LARGEST_BYTES)
         if access.indices and access.active_lanes is None and row_of(access.op).queue is None:
             # A plain access that is aligned less is split.
@@ -317,23 +317,23 @@ class WarpTraffic:
 
     def _lanes(self, access: Access, size: int) -> _Lanes:
         if self._block is None:
-            raise _NotKnown("the size of the block is not known")
+            raise NotKnownError("the size of the block is not known")
         try:
             return self._lanes_at(access, size, self._threads)
-        except _NotKnown:
+        except NotKnownError:
             # Iterations of counted loops are numbers, too.
             top = enclosing(access.op, KERNEL_OPS)
-            points = top and _Enumeration.of_loops(access.op, top, self._block, self.chip.lanes)
+            points = top and Enumeration.of_loops(access.op, top, self._block, self.chip.lanes)
             if not points or not points.known:
                 raise
         return self._lanes_at(access, size, points)
 
-    def _lanes_at(self, access: Access, size: int, points: _Enumeration) -> _Lanes:
+    def _lanes_at(self, access: Access, size: int, points: Enumeration) -> _Lanes:
         assert self._block is not None
         steps = steps_of_access(access)
         self._same(steps.memory)
         if not steps.whole:
-            raise _NotKnown("the layout of its memory is not known")
+            raise NotKnownError("the layout of its memory is not known")
         zero = np.zeros_like(points.threads[0])
         known, unknown = zero, value_alignment(steps.memory, self._numbers)
         apart: dict[object, Array] = {}
@@ -341,7 +341,7 @@ class WarpTraffic:
             part = self._sum(step.amount, points)
             if step.stride is None:
                 if part.times:
-                    raise _NotKnown(_TWO_STRIDES)
+                    raise NotKnownError(_TWO_STRIDES)
                 part = _Sum(np.asarray(0), 1, {step.key: part.number})
             part = _scaled(part, step.size * (step.stride or 1))
             known, unknown = known + part.number, gcd(unknown, part.unknown)
@@ -350,7 +350,7 @@ class WarpTraffic:
                 apart[key] = apart.get(key, 0) + number
         apart = {key: number for key, number in apart.items() if np.ptp(number)}
         if len(apart) > 1:
-            raise _NotKnown(_TWO_STRIDES)
+            raise NotKnownError(_TWO_STRIDES)
         active = self._active(access.op, points)
         if access.active_lanes is not None:
             lane = linear_thread(points.threads, self._block) % self.chip.lanes
@@ -368,20 +368,20 @@ class WarpTraffic:
         """Raise unless all threads access one memory."""
         root = root_of(memory)
         if root.kind in ("unknown", "address") and self._differs(memory):
-            raise _NotKnown("which memory it is may differ from lane to lane")
+            raise NotKnownError("which memory it is may differ from lane to lane")
 
-    def _sum(self, value: Value | int, points: _Enumeration) -> _Sum:
-        """An integer as a sum. Raises _NotKnown where it is none."""
+    def _sum(self, value: Value | int, points: Enumeration) -> _Sum:
+        """An integer as a sum. Raises NotKnownError where it is none."""
         found = (
             _Sum(np.asarray(value)) if isinstance(value, int) else self._known_sum(value, points)
         )
         if found is None:
-            raise _NotKnown(
+            raise NotKnownError(
                 "a subscript is no sum of what thread ids decide and what is the same in all threads"
             )
         return found
 
-    def _known_sum(self, value: Value, points: _Enumeration) -> _Sum | None:
+    def _known_sum(self, value: Value, points: Enumeration) -> _Sum | None:
         def step(current: Value, get: Callable[[Value], _Sum | None]) -> _Sum | None:
             decided = points.evaluate(current)
             if decided is not None:
@@ -399,7 +399,7 @@ class WarpTraffic:
         found: _Sum | None = memoised(value, points.sums, step)
         return found
 
-    def _active(self, op: Operation, points: _Enumeration) -> Array:
+    def _active(self, op: Operation, points: Enumeration) -> Array:
         """The threads that run an op, by conditions that ids decide."""
         active = np.asarray(points.runs)
         below, several = op, False
@@ -414,13 +414,13 @@ class WarpTraffic:
             elif above.name != "scf.for" and not all(
                 self._lets_all_run(condition, points) for condition in conditions(above)
             ):
-                raise _NotKnown("which lanes run it is not decided by thread ids")
+                raise NotKnownError("which lanes run it is not decided by thread ids")
             below = above
         if several and self._uniformity.divergent_control(op) is not None:
-            raise _NotKnown("which lanes run it is not decided by thread ids")
+            raise NotKnownError("which lanes run it is not decided by thread ids")
         return active
 
-    def _lets_all_run(self, condition: Value, points: _Enumeration) -> bool:
+    def _lets_all_run(self, condition: Value, points: Enumeration) -> bool:
         """Whether all lanes of a warp meet a condition, but for those beyond a bound."""
         for part in filter(self._differs, conjunction(condition)):
             op = defining_op(part)
@@ -440,7 +440,7 @@ _EQUAL = (0, 1)
 
 
 @dataclass
-class _Enumeration(Points):
+class Enumeration(Points):
     sums: dict[Value, _Sum | None] = field(default_factory=dict)
 
 

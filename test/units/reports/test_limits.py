@@ -208,3 +208,64 @@ def test_ops_without_places_are_told_apart() -> None:
     assert one.message == (
         "2 accesses to workgroup memory, 1 with bank conflicts; 2 accesses to global memory, 1 with partial sectors"
     )
+
+
+def on_grid(text: str, grid: str) -> str:
+    size = "known_block_size = array<i32: 128, 1, 1>"
+    assert size in text
+    return text.replace(size, f"{size}, known_grid_size = array<i32: {grid}>")
+
+
+def test_a_wave_of_blocks_shares_rows_and_columns(gemm: str) -> None:
+    """216 blocks of 32x32: 7 rows of tiles of A, 32 of B; 14 and 16 in columns of 16."""
+    found = told(on_grid(gemm, "32, 32, 1"), Kernel(168, 65536))
+    (one,) = found["shared-reads"]
+    assert one.message == (
+        "a wave of 216 blocks (2 a multiprocessor) reads 7.1 MB an iteration, 0.6 MB of them different: L2 serves 81 %"
+    ).replace("81", str(100 * (432 - 39) // 432))
+    assert notes(one) == [
+        "3.5 MB of argument %arg0, 0.1 MB different",
+        "3.5 MB of argument %arg1, 0.5 MB different",
+        "in groups of 16 blocks along y 0.5 MB would be different",
+    ]
+    (bound,) = found["limits"]
+    # 39 * 16384 bytes of memory, 432 * 16384 of the cache, of 216 blocks; 200 and 43 cycles for 16 bytes of 128 threads.
+    assert "memory: 289 cycles" in notes(bound)
+    assert "second-level cache: 688 cycles" in notes(bound)
+
+
+def test_without_the_grid_it_is_said_which_blocks_read_the_same(gemm: str) -> None:
+    (one,) = told(gemm)["shared-reads"]
+    assert one.message == (
+        "what blocks that run at once read together is not known: the size of the grid is not known "
+        "(`known_grid_size`, or a launch with constants)"
+    )
+    assert notes(one) == [
+        "blocks along x read the same of argument %arg0",
+        "blocks along y read the same of argument %arg1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "why"),
+    [
+        ("nvvm:sm_86", "", "how many multiprocessors of sm_86 share a cache is not known here"),
+        (
+            "nvvm:sm_90",
+            ", known_cluster_size = array<i32: 2, 1, 1>",
+            "blocks of clusters do not start in the order of their numbers",
+        ),
+    ],
+)
+def test_no_wave_is_counted_whose_blocks_are_not_known(
+    gemm: str, target: str, more: str, why: str
+) -> None:
+    text = on_grid(gemm_text("--tile-k=32"), f"32, 32, 1>{more}".rstrip(">"))
+    text = text.replace("1>>", "1>")
+    (one,) = told(text, target=target)["shared-reads"]
+    assert one.message == f"what blocks that run at once read together is not known: {why}"
+
+
+def test_an_order_of_its_own_is_not_known_where_sizes_decide_it() -> None:
+    (one,) = told(on_grid(gemm_text("--persistent"), "216, 1, 1"))["shared-reads"]
+    assert "a subscript is no sum of what ids decide" in one.message

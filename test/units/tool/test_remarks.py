@@ -119,7 +119,7 @@ def test_what_explain_says_too_is_written_once(tmp_path: Path) -> None:
     plain, _ = reported(tmp_path, GEMM)
     explained, _ = reported(tmp_path, GEMM, "--explain")
     more = [remark["Name"] for remark in explained if remark not in plain]
-    assert more == ["statements", "memory-accesses", "resident-blocks", "limits"]
+    assert more == ["statements", "memory-accesses", "resident-blocks", "shared-reads", "limits"]
 
 
 def test_a_wrong_expression_is_refused_before_any_work(tmp_path: Path) -> None:
