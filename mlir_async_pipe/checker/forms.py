@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import gcd, lcm, prod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
@@ -80,6 +80,12 @@ class AtomRange(NamedTuple):
         if other.exact is not None:
             return other.exact % self.modulus == self.residue
         return other.modulus % self.modulus == 0 and other.residue % self.modulus == self.residue
+
+
+class Known(Protocol):
+    """What is known of atoms."""
+
+    def get(self, atom: Atom, /) -> AtomRange | None: ...
 
 
 Facts = Mapping[Atom, AtomRange]
@@ -151,14 +157,14 @@ def terms_of(atom: Atom) -> frozenset[tuple[Atom, int]]:
     return atom.key  # type: ignore[return-value]
 
 
-class _Asked(dict[Atom, AtomRange]):
+class _Asked:
     """Facts, and which of them were asked for, also those that are not there."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Known) -> None:
         self.facts = facts
         self.asked: dict[Atom, AtomRange | None] = {}
 
-    def get(self, atom: Atom, default: None = None) -> AtomRange | None:  # type: ignore[override]
+    def get(self, atom: Atom, /) -> AtomRange | None:
         found = self.asked[atom] = self.facts.get(atom)
         return found
 
@@ -174,10 +180,12 @@ def range_of(atom: Atom) -> AtomRange:
     return atom.key[1]  # type: ignore[index]
 
 
-def bounds(form: Form, facts: Facts) -> Interval:
+def bounds(form: Form, facts: Known) -> Interval:
     """An interval that holds the form; None is an unbounded end."""
     if not form.terms:
         return form.constant, form.constant
+    if len(form.terms) == 1 and not any(atom.kind == "call" for atom in form.symbols):
+        return sums.interval_of(form, lambda atom: knowledge(atom, facts))
     before = _BOUNDS.get(form)
     if before is not None:
         asked, interval = before
@@ -199,7 +207,7 @@ def bounds(form: Form, facts: Facts) -> Interval:
     return interval
 
 
-def _sharpened_by_sum(form: Form, facts: Facts, found: Interval) -> Interval:
+def _sharpened_by_sum(form: Form, facts: Known, found: Interval) -> Interval:
     """Use what is known about this very sum of atoms, or a multiple of it (k < n)."""
     # Conditions are kept without their common divisor: 512 n - 512 k is 512 (n - k).
     divisor = gcd(*(coefficient for _, coefficient in form.terms))
@@ -252,7 +260,7 @@ def sum_atom(form: Form) -> Atom:
     return Atom("sum", form.terms)
 
 
-def knowledge(atom: Atom, facts: Facts) -> AtomRange:
+def knowledge(atom: Atom, facts: Known) -> AtomRange:
     """What is known about an atom: a recorded fact, or what its operator implies."""
     known = facts.get(atom)
     if known is not None:
@@ -263,6 +271,8 @@ def knowledge(atom: Atom, facts: Facts) -> AtomRange:
         return _call_knowledge(*operator_of(atom), facts)
     if atom.kind == "any":
         return range_of(atom)
+    if atom.kind == PRODUCT:
+        return AtomRange(*reduce(sums.product, (bounds(of_atom(a), facts) for a in factors(atom))))
     return AtomRange(0, None) if is_launch_symbol(atom) else ANYTHING
 
 
@@ -273,7 +283,7 @@ def is_launch_symbol(atom: Atom) -> bool:
     return isinstance(name, tuple) or (isinstance(name, str) and "." in name)
 
 
-def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Facts) -> AtomRange:
+def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Known) -> AtomRange:
     if name == "mod":
         return AtomRange(0, arguments[1].constant - 1)
     if name == "div":
@@ -325,7 +335,7 @@ def narrowed(known: AtomRange | None, least: AtomRange) -> AtomRange:
     return known._replace(low=low, high=high)
 
 
-def residue(form: Form, modulus: int, facts: Facts) -> int | None:
+def residue(form: Form, modulus: int, facts: Known) -> int | None:
     """form mod modulus, if it is the same for all values that the facts allow."""
     total = form.constant
     for atom, coefficient in form.terms:
@@ -344,7 +354,7 @@ def residue(form: Form, modulus: int, facts: Facts) -> int | None:
     return total % modulus
 
 
-def _call_residue(name: str, arguments: tuple[Form, ...], modulus: int, facts: Facts) -> int | None:
+def _call_residue(name: str, arguments: tuple[Form, ...], modulus: int, facts: Known) -> int | None:
     """floor(x / d) mod m = floor((x mod d m) / d); (x mod d) mod m = x mod m if m divides d."""
     if name == "div":
         divisor = arguments[1].constant
@@ -359,11 +369,24 @@ def call(name: str, *arguments: Form) -> Form:
     return of_atom(Atom("call", (name, arguments)))
 
 
+@lru_cache(maxsize=1 << 14)
+def atoms_within(atom: Atom) -> frozenset[Atom]:
+    """An atom, and those that it is named by: the operands of its operator, or of an op of no known meaning."""
+    found = {atom}
+    parts = [atom.key]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Form):
+            found |= atoms_of(part)
+        elif type(part) is tuple:
+            parts += part
+    return frozenset(found)
+
+
 @lru_cache(maxsize=1 << 16)
 def atoms_of(form: Form) -> frozenset[Atom]:
-    """All atoms of a form, those in the operands of operators included."""
-    inside = (atoms_of(argument) for atom in form.symbols for argument in operator_of(atom)[1])
-    return frozenset(form.symbols).union(*inside)
+    """All atoms of a form, those that its atoms are named by included."""
+    return frozenset[Atom]().union(*map(atoms_within, form.symbols))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -391,7 +414,7 @@ def may_wrap(form: Form) -> bool:
 # `substitute` folds again where atoms are replaced by what is better known.
 
 
-def modulo(form: Form, modulus: int, facts: Facts) -> Form:
+def modulo(form: Form, modulus: int, facts: Known) -> Form:
     """form mod modulus, in 0 .. modulus-1, for modulus > 0."""
     value = residue(form, modulus, facts)
     if value is not None:
@@ -405,7 +428,7 @@ def modulo(form: Form, modulus: int, facts: Facts) -> Form:
     return call("mod", inner, Form(modulus))
 
 
-def wrap(form: Form, bits: int, facts: Facts) -> Form:
+def wrap(form: Form, bits: int, facts: Known) -> Form:
     """The signed number of so many bits that is congruent to the form modulo 2^bits.
 
     8 bits: 130 is -126; k + 3 - 5 of what wrapped before is k - 2 where that fits.
@@ -423,7 +446,7 @@ def wrap(form: Form, bits: int, facts: Facts) -> Form:
     return call("wrap", form, Form(bits)) if folded is None else folded
 
 
-def _in_one_period(form: Form, first: int, modulus: int, facts: Facts) -> Form | None:
+def _in_one_period(form: Form, first: int, modulus: int, facts: Known) -> Form | None:
     """The form moved by a multiple of `modulus` to begin at `first`, if one multiple does for all."""
     low, high = bounds(form, facts)
     if low is None or high is None or (low - first) // modulus != (high - first) // modulus:
@@ -450,7 +473,7 @@ def _without_inner_modulo(form: Form, modulus: int) -> Form:
     return result
 
 
-def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
+def floor_divide(form: Form, divisor: int, facts: Known) -> Form:
     """floor(form / divisor) for divisor > 0: what divides evenly moves out."""
     outside = Form(
         form.constant // divisor,
@@ -464,7 +487,7 @@ def floor_divide(form: Form, divisor: int, facts: Facts) -> Form:
     return add(outside, part or call("div", inside, Form(divisor)))
 
 
-def _divided_remainder(form: Form, divisor: int, facts: Facts) -> Form | None:
+def _divided_remainder(form: Form, divisor: int, facts: Known) -> Form | None:
     """x mod V div d as x div d mod (V / d), where all that is unknown in x is a multiple of d, and the same of x as a number
     of so many bits; None for other forms."""
     (atom, coefficient), *others = form.terms
@@ -528,7 +551,7 @@ def multiplied(a: Form, b: Form) -> Form:
     return made
 
 
-def _bits_below(name: str, a: Form, b: Form, facts: Facts) -> Form | None:
+def _bits_below(name: str, a: Form, b: Form, facts: Known) -> Form | None:
     """a ^ b or a | b, where b is below 2^n: what is a multiple of 2^n in a stays as it is; None if there is
     no such part. (1024 t + x) ^ 48 is 1024 t + (x ^ 48), for any x."""
     low, high = bounds(b, facts)
@@ -544,7 +567,7 @@ def _bits_below(name: str, a: Form, b: Form, facts: Facts) -> Form | None:
 
 
 def substitute(
-    form: Form, mapping: Mapping[Atom, Form], facts: Facts, known: dict[Form, Form] | None = None
+    form: Form, mapping: Mapping[Atom, Form], facts: Known, known: dict[Form, Form] | None = None
 ) -> Form:
     """The form with atoms replaced, in the operands of operators too.
 
@@ -568,7 +591,7 @@ def substitute(
     return result
 
 
-def apply(name: str, arguments: tuple[Form, ...], facts: Facts) -> Form:
+def apply(name: str, arguments: tuple[Form, ...], facts: Known) -> Form:
     """An operator on forms, folded as far as the facts allow."""
     if name in _OF_ANY_DIVISOR and arguments[1].is_constant and arguments[1].constant > 0:
         name = _OF_ANY_DIVISOR[name]

@@ -211,26 +211,19 @@ class Amounts(Domain[Amount, Knowledge]):
     def _divided(self, op: Typed, a: Form, by: int, known: Knowledge) -> Amount:
         if _may_be_negative(a, known):
             return _opaque(op, a, Form(by))
-        if by == 1:
-            return a
-        found = _whole_part(a, by, known)
-        if found is not None:
-            return found
-        _take_apart(a, by)
-        return forms.call("div", a, Form(by))
+        if by > 1:
+            _take_apart(a, by)
+        return normal(forms.floor_divide(a, by, known))
 
     def rem(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
         if b.terms or b.constant <= 0 or _may_be_negative(a, known):
             return _opaque(op, a, b)
-        residue, by = known.residue(a, b.constant), b.constant
+        residue = known.residue(a, b.constant)
         if residue is not None:
             return residue
-        found = _whole_part(a, by, known)
-        if found is not None:
-            return normal(forms.subtract(a, forms.scale(found, by)))
-        known.ask_residue(a, by)
-        return forms.call("rem", a, Form(by))
+        known.ask_residue(a, b.constant)
+        return normal(forms.modulo(a, b.constant, known))
 
     def and_(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         """Of bits: decided; of numbers: of the bits from 2^l to 2^h what is left by 2^(h + 1), without what is left by
@@ -318,14 +311,6 @@ class Amounts(Domain[Amount, Knowledge]):
 
 
 AMOUNTS = Amounts()
-
-
-def _whole_part(a: Form, by: int, known: Knowledge) -> Form | None:
-    """a div `by`, where what is no multiple does not matter: n + 1 of 64 n + r + 64, r from 0 to 63; None elsewhere."""
-    found = known.parts(a, by)
-    if found is None or found[1] // by != found[2] // by:
-        return None
-    return forms.add(found[0], Form(found[1] // by))
 
 
 def _forms(v: list[Amount]) -> list[Form]:

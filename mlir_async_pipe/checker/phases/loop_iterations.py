@@ -22,7 +22,7 @@ from mlir_async_pipe.checker.forms import Atom, Form, multiplied
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, atoms_within, mentions, moved
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions, moved
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
 from mlir_async_pipe.facts.values.domains import typed
@@ -159,7 +159,7 @@ class LoopIterations:
         not hold there as well. Raises RefineError."""
         if not self.roles:
             return
-        atoms = {inner for atom, _ in form.terms for inner in atoms_within(atom)}
+        atoms = forms.atoms_of(form)
         # Another role that comes to the same number has another name for it.
         own = (a.kind == "carried" or (a.kind, a.tag) in _OF_ONE_ROLE for a in atoms)
         state.doubtful |= state.is_role and any(own)

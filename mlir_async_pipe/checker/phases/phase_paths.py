@@ -18,7 +18,7 @@ from functools import cache, partial
 from typing import Any
 
 from mlir_async_pipe.checker import step_graph
-from mlir_async_pipe.checker.forms import Form
+from mlir_async_pipe.checker.forms import Form, atoms_of
 from mlir_async_pipe.checker.partings import is_barrier, join_of
 from mlir_async_pipe.checker.phase_faults import Forgiven, FoundFault, NotFollowedError, PhaseFault
 from mlir_async_pipe.checker.phases.amounts import EachThread, chosen, of_array
@@ -41,7 +41,7 @@ from mlir_async_pipe.checker.phases.op_effects import (
 )
 from mlir_async_pipe.checker.phases.path_numbers import PathNumbers
 from mlir_async_pipe.checker.phases.path_state import Parted, PathState, Spot, Strand, fresh, loaded
-from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, atoms_within
+from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.registers_in_flight import Registers
 from mlir_async_pipe.checker.phases.role_unions import Done, history, shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
@@ -223,8 +223,7 @@ class PhasePaths:
             self.given[block] = [self.numbers.given(number) for number in self.live[block]]
         values = {*self.given[block], *state.env.values()}
         values |= {iteration.value for iteration in state.iterations.values()}
-        terms = {atom for value in values if isinstance(value, Form) for atom, _ in value.terms}
-        atoms = {inner for atom in terms for inner in atoms_within(atom)}
+        atoms = {a for value in values if isinstance(value, Form) for a in atoms_of(value)}
         roots = {value.root for value in values if isinstance(value, BytePlace)}
         roots |= {int(str(atom.key)) for atom in atoms if atom.kind in ("address", "units")}
         state.memory.forget(self.once - roots)

@@ -15,13 +15,22 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, reduce
-from itertools import chain
-from math import gcd, prod
+from math import gcd
 from operator import and_
 from typing import Any
 
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import PRODUCT, ZERO, Atom, Form, factors, multiplied, of_product
+from mlir_async_pipe.checker.forms import (
+    PRODUCT,
+    ZERO,
+    Atom,
+    AtomRange,
+    Form,
+    atoms_within,
+    factors,
+    multiplied,
+    of_product,
+)
 from mlir_async_pipe.checker.precision import OpenError, RefineError
 from mlir_async_pipe.facts.values import sums
 
@@ -59,32 +68,21 @@ class Knowledge:
     def key(self) -> Hashable:
         return frozenset(self.ranges.items()), frozenset(self.residues.items())
 
+    def get(self, atom: Atom) -> AtomRange | None:
+        """What is known of an unknown, or of a direction by the atom of this sum, as `forms` asks for it; None of operators and
+        products of which no condition says more than what they are made of."""
+        if atom.kind == "sum":
+            ends = self.ranges.get(forms.terms_of(atom))
+            return None if ends is None else AtomRange(*ends)
+        known, first = self.ranges.get(frozenset({(atom, 1)})), first_range(atom)
+        if known is None and atom.kind in ("call", PRODUCT):
+            return None
+        low, high = known or first
+        return AtomRange(low, first[1] if high is None else high, *self.residues.get(atom, (0, 1)))
+
     def bounds(self, form: Form) -> Range:
         """The least and the largest number that a form may be."""
-        if not form.terms:
-            return form.constant, form.constant
-        found = sums.interval_of(form, self._atom)
-        direction, factor = _direction(form.terms)
-        known = self.ranges.get(direction)
-        if known is None:
-            return found
-        return sums.both(found, sums.moved(sums.scaled(known, factor), form.constant))
-
-    def _atom(self, atom: Atom) -> Range:
-        known = self.ranges.get(frozenset({(atom, 1)}))
-        if known is not None:
-            return known[0], first_range(atom)[1] if known[1] is None else known[1]
-        if atom.kind == "call":
-            name, (operand, divisor) = forms.operator_of(atom)
-            if name == "rem":
-                return 0, divisor.constant - 1
-            return sums.divided(self.bounds(operand), divisor.constant)
-        if atom.kind == PRODUCT:
-            lows = [
-                low for low, _ in map(self._atom, factors(atom)) if low is not None and low >= 0
-            ]
-            return prod(lows) if len(lows) == len(factors(atom)) else None, None
-        return first_range(atom)
+        return forms.bounds(form, self)
 
     def at_least_one(self, form: Form) -> bool:
         """Whether a form is 1 or more. Raises OpenError."""
@@ -113,7 +111,7 @@ class Knowledge:
         """A form that is 1 or more exactly where this one is, without unknowns that all of it is a
         multiple of: of s g + c g, or g + 1, where s is large enough for c."""
         for atom in common_factors(form):
-            low, c = self._atom(atom)[0], form.constant
+            low, c = self.bounds(forms.of_atom(atom))[0], form.constant
             if low is None or low < max(c, 1 - c):
                 break
             form = forms.add(without_factor(form, atom), Form(int(c >= 1)))
@@ -163,7 +161,10 @@ class Knowledge:
 
     def _within(self, direction: Direction) -> Range:
         """The range of a direction, and what its unknowns leave of it."""
-        return sums.both(self.ranges[direction], sums.interval_of(Form(0, direction), self._atom))
+        return sums.both(
+            self.ranges[direction],
+            sums.interval_of(Form(0, direction), lambda atom: self.bounds(forms.of_atom(atom))),
+        )
 
     def suppose(self, form: Form) -> None:
         """A form is 1 or more, for else nobody says what happens."""
@@ -173,7 +174,7 @@ class Knowledge:
     def _cut(self, form: Form) -> tuple[Direction, list[Range]]:
         direction, factor = _direction(form.terms)
         low, high = self.ranges.get(direction) or (
-            self._atom(next(iter(direction))[0]) if len(direction) == 1 else OPEN
+            self.bounds(Form(0, direction)) if len(direction) == 1 else OPEN
         )
         # factor * d + c >= 1: d >= ceil((1 - c) / factor), for a factor below 0 d <= floor(…).
         least = -((form.constant - 1) // factor) if factor > 0 else (1 - form.constant) // factor
@@ -190,31 +191,15 @@ class Knowledge:
         self.ranges[direction] = sums.scaled(sums.moved((low, high), -form.constant), factor)
 
     def residue(self, form: Form, modulus: int) -> int | None:
-        total = form.constant
-        for atom, coefficient in form.terms:
-            needed = modulus // gcd(coefficient, modulus)
-            if needed == 1:
-                continue
-            known = self._residue_of(atom, needed)
-            if known is None:
-                return None
-            total += coefficient * known
-        return total % modulus
-
-    def _residue_of(self, atom: Atom, modulus: int) -> int | None:
-        if atom in self.residues:
-            residue, known = self.residues[atom]
-            if known % modulus and modulus <= LARGEST_MODULUS:
-                raise RefineError(modulus=modulus)
-            return residue % modulus if known % modulus == 0 else None
-        if atom.kind != "call":
-            return None
-        name, (operand, divisor) = forms.operator_of(atom)
-        by = divisor.constant
-        if name == "rem":
-            return self.residue(operand, modulus) if by % modulus == 0 else None
-        inner = self.residue(operand, by * modulus)
-        return None if inner is None else inner // by % modulus
+        """Raises RefineError where it would be known by larger moduli."""
+        found = forms.residue(form, modulus, self)
+        if found is None:
+            needed = [(atom, by) for atom, by in forms.needed_periods(form, modulus) if by != 1]
+            short = [by for a, by in needed if by and self.residues.get(a, (0, by))[1] % by]
+            counted = all(atom in self.residues for atom, _ in needed)
+            if counted and short and short[0] <= LARGEST_MODULUS:
+                raise RefineError(modulus=short[0])
+        return found
 
     def ask_residue(self, form: Form, by: int) -> None:
         """A remainder of a number of iterations is not kept as an unknown: it says how many slots apart roles are."""
@@ -229,7 +214,7 @@ class Knowledge:
         alone, found = frozenset({(atom, 1)}), []
         for residue in range(modulus):
             one = self.supposing(atom, residue, modulus)
-            one.ranges[alone] = self._atom(atom)
+            one.ranges[alone] = self.bounds(forms.of_atom(atom))
             if not one._is_empty(alone):
                 found.append(one)
         return found
@@ -247,7 +232,12 @@ class Knowledge:
     def learn_residue(self, form: Form, modulus: int) -> None:
         """A form is one number: of the unknown in it whose residue is not known it says it."""
         low, high = self.bounds(form)
-        unknown = [(a, c) for a, c in form.terms if self._residue_of(a, modulus) is None]
+        unknown = [
+            (atom, c)
+            for atom, c in form.terms
+            if atom not in self.residues
+            and (atom.kind != "call" or self.residue(forms.of_atom(atom), modulus) is None)
+        ]
         if low is None or low != high or len(unknown) != 1 or abs(unknown[0][1]) != 1:
             return
         ((atom, factor),) = unknown
@@ -262,7 +252,7 @@ class Knowledge:
         self.ranges = {
             direction: known
             for direction, known in self.ranges.items()
-            if not any(atom in atoms_within(inner) for inner, _ in direction)
+            if not mentions(Form(0, direction), atom)
         }
 
     def keep(self, atoms: set[Atom]) -> None:
@@ -416,7 +406,7 @@ def moved(form: Form, atom: Atom, by: int) -> Form | None:
     for term, coefficient in form.terms:
         parts = factors(term)
         if atom not in parts:
-            if atom in chain.from_iterable(map(atoms_within, parts)):
+            if mentions(forms.of_atom(term), atom):
                 return None
             made = forms.add(made, Form(0, frozenset({(term, coefficient)})))
             continue
@@ -427,20 +417,5 @@ def moved(form: Form, atom: Atom, by: int) -> Form | None:
     return made
 
 
-@lru_cache(maxsize=1 << 14)
-def atoms_within(atom: Atom) -> frozenset[Atom]:
-    """An atom, and those that it is named by: the operands of its operator, or of an op of no known meaning."""
-    found = {atom}
-    parts = [atom.key]
-    while parts:
-        part = parts.pop()
-        if isinstance(part, Form):
-            for inner, _ in part.terms:
-                found |= atoms_within(inner)
-        elif type(part) is tuple:
-            parts += part
-    return frozenset(found)
-
-
 def mentions(form: Form, atom: Atom) -> bool:
-    return any(atom in atoms_within(inner) for inner, _ in form.terms)
+    return atom in forms.atoms_of(form)

@@ -133,8 +133,9 @@ def product(first: Interval, second: Interval) -> Interval:
     if a is not None and b is not None and c is not None and d is not None:
         corners = (a * c, a * d, b * c, b * d)
         return min(corners), max(corners)
-    both = a is not None and a >= 0 and c is not None and c >= 0
-    return (0, None) if both else ANYTHING
+    if a is None or a < 0 or c is None or c < 0:
+        return ANYTHING
+    return a * c, None
 
 
 def common_bits(first: Interval, second: Interval) -> Interval:
