@@ -266,11 +266,10 @@ class _Parts:
                 for one in self.in_loop if fills else ():
                     self._unite(op, one, why)
                 continue
-            uses = {tensor_use(op), tensor_use(earlier)}
-            apart = not ("dealloc" in uses and None not in uses)
-            again = earlier in state.earlier
+            uses, again = {tensor_use(op), tensor_use(earlier)}, earlier in state.earlier
+            ends = "dealloc" in uses and None not in uses
             pairs = product(self.regions[earlier], own)
-            if not (apart and all(self._never_meet(*pair, again=again) for pair in pairs)):
+            if ends or not all(self._never_meet(*pair, again=again) for pair in pairs):
                 self._unite(op, earlier, why)
 
     def _never_meet(self, one: CoveredRegion, other: CoveredRegion, *, again: bool) -> bool:
