@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 from attention_tiles import MMA_K, AttentionTiles
 from mlir_text import Writer
 from nvidia_tiles import MMA_N, TYPES
-from online_softmax import PAIRS, Place, constants, inverse_sums, online_softmax
+from online_softmax import PAIRS, Place, constants, inverse_sums, largest_scores, online_softmax
 from tile_copies import group_and_wait
 
 ROWS, WARPS = 64, 4
@@ -210,7 +210,8 @@ class Attention:
         }
         if diagonal:
             elements = self._masked(w, elements, diagonal)
-        softmax, weights, factors = online_softmax(w, elements, state)
+        largest = largest_scores(w, elements, state)
+        softmax, weights, factors = online_softmax(w, elements, state, largest)
         step = MMA_K // MMA_N
         p_parts = [self._operand(w, weights, at) for at in range(0, len(scores), step)]
         return softmax, p_parts, self._factor(w, factors)

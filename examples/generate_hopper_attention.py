@@ -34,7 +34,7 @@ import argparse
 from dataclasses import dataclass
 
 from mlir_text import Writer
-from online_softmax import PAIRS, Place, constants, inverse_sums, online_softmax
+from online_softmax import PAIRS, Place, constants, inverse_sums, largest_scores, online_softmax
 from tensor_tiles import (
     FULL,
     LINES,
@@ -186,7 +186,9 @@ class HopperAttention:
         elements = self._elements(w, scores)
         if self.causal:
             elements = self._masked(w, elements)
-        state, weights, _ = online_softmax(w, elements, ["%low"] * 2 + ["%none"] * 2)
+        start = ["%low"] * 2 + ["%none"] * 2
+        largest = largest_scores(w, elements, start)
+        state, weights, _ = online_softmax(w, elements, start, largest)
         first = self._hand_over(w, weights)
         if self.in_memory:
             w.line("gpu.barrier")
@@ -221,7 +223,9 @@ class HopperAttention:
             w.line("nvvm.wgmma.fence.aligned")
             scores = self._scores(w, "K")
             w.line("nvvm.wgmma.wait.group.sync.aligned 0")
-            state, weights, factors = online_softmax(w, self._elements(w, scores), SOFTMAX)
+            elements = self._elements(w, scores)
+            largest = largest_scores(w, elements, SOFTMAX)
+            state, weights, factors = online_softmax(w, elements, SOFTMAX, largest)
             p = self._hand_over(w, weights)
             scaled = self._scaled(w, "%o", factors)
             w.line("nvvm.wgmma.fence.aligned")
@@ -262,9 +266,14 @@ class HopperAttention:
             FULL.wait(w, "%phase")
             w.line("nvvm.wgmma.fence.aligned")
             scores = self._scores(w, "K")
-            output = self._output(w, "V", "%o", p)
+            steps = self.output.a.steps
+            output = self._output(w, "V", "%o", p, range(steps // 2))
             w.line("nvvm.wgmma.wait.group.sync.aligned 1")
-            state, weights, factors = online_softmax(w, self._elements(w, scores), SOFTMAX)
+            elements = self._elements(w, scores)
+            largest = largest_scores(w, elements, SOFTMAX)
+            w.line("nvvm.wgmma.fence.aligned")
+            output = self._output(w, "V", output, p, range(steps // 2, steps))
+            state, weights, factors = online_softmax(w, elements, SOFTMAX, largest)
             other = self._hand_over(w, weights, *p[: self.in_memory])
             w.line("nvvm.wgmma.wait.group.sync.aligned 0")
             scaled = self._scaled(w, output, factors)
@@ -285,29 +294,34 @@ class HopperAttention:
     # -- products ------------------------------------------------------------------------------
 
     def _scores(self, w: Writer, keys: str) -> str:
-        return self._group(w, self.scores, "", keys, "%no_scores", adds=False)
+        steps = range(self.scores.a.steps)
+        return self._group(w, self.scores, "", keys, "%no_scores", steps, adds=False)
 
-    def _output(self, w: Writer, values: str, sums: str, p: list[str]) -> str:
+    def _output(
+        self, w: Writer, values: str, sums: str, p: list[str], steps: range | None = None
+    ) -> str:
+        """O += P V, of some steps of keys or of all."""
+        product = self.output
+        steps = steps or range(product.a.steps)
         if self.in_memory:
             at = w.mul("slot_at", p[0], self._p.bytes)
-            return self._group(w, self.output, at, values, sums, adds=True)
-        product = self.output
+            return self._group(w, product, at, values, sums, steps, adds=True)
         right = self.tiles[values].descriptor(w)
-        for step in range(product.a.steps):
+        for step in steps:
             factors = p[4 * step : 4 * step + 4]
             sums = product.issue_from_registers(w, factors, product.b.moved(w, right, step), sums)
         w.line("nvvm.wgmma.commit.group.sync.aligned")
         return sums
 
     def _group(
-        self, w: Writer, product: Product, at: str, right: str, sums: str, adds: bool
+        self, w: Writer, product: Product, at: str, right: str, sums: str, steps: range, adds: bool
     ) -> str:
-        """All k of a product, A from byte `at` of its tiles on, as a group that is left in flight."""
+        """Steps of k of a product, A from byte `at` of its tiles on, as a group that is left in flight."""
         if self.warpgroups > 1:
             part = product.a.of_group(w, MMA_M)
             at = w.add("part_at", at, part) if at else part
         a, b = product.a.descriptor(w, further=at), self.tiles[right].descriptor(w)
-        for step in range(product.a.steps):
+        for step in steps:
             left = product.a.moved(w, a, step)
             right_at = product.b.moved(w, b, step)
             sums = product.issue(w, left, right_at, sums, adds or step > 0)

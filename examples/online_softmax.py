@@ -25,23 +25,29 @@ def constants(w: Writer, features: int) -> None:
     w.value("minus_scale", f"arith.constant {-scale!r} : f32")
 
 
+def largest_scores(w: Writer, elements: dict[Place, str], state: list[str]) -> list[str]:
+    """The new m of both rows; `state` is m of both rows, then l."""
+    found = state[:2]
+    for (_, half, _), score in elements.items():
+        found[half] = w.value("m", f"arith.maxnumf {found[half]}, {score} : f32")
+    return [_of_four_lanes(w, largest, "arith.maxnumf") for largest in found]
+
+
 def online_softmax(
-    w: Writer, elements: dict[Place, str], state: list[str]
+    w: Writer, elements: dict[Place, str], state: list[str], new_m: list[str]
 ) -> tuple[list[str], dict[Place, str], list[str]]:
     """The new m and l of both rows, the weights, and the factor by which what was summed up with
-    the old m shrinks; `state` is m of both rows, then l."""
-    new_m, new_l, factors = [], [], []
+    the old m shrinks."""
+    new_l, factors = [], []
     weights: dict[Place, str] = {}
-    for half in (0, 1):
+    for half, largest in enumerate(new_m):
         row = {place: score for place, score in elements.items() if place[1] == half}
-        largest = _largest_of_row(w, [*row.values()], state[half])
         shift = w.value("shift", f"arith.mulf {largest}, %minus_scale : f32")
         factor = exponential(w, state[half], shift)
         total = w.value("old_l", f"arith.mulf {state[2 + half]}, {factor} : f32")
         for place, score in row.items():
             weights[place] = exponential(w, score, shift)
             total = w.value("l", f"arith.addf {total}, {weights[place]} : f32")
-        new_m.append(largest)
         new_l.append(total)
         factors.append(factor)
     return [*new_m, *new_l], weights, factors
@@ -52,13 +58,6 @@ def inverse_sums(w: Writer, sums: list[str]) -> list[str]:
     one = w.value("one", "arith.constant 1.0 : f32")
     totals = (_of_four_lanes(w, total, "arith.addf") for total in sums)
     return [w.value("inverse", f"arith.divf {one}, {total} : f32") for total in totals]
-
-
-def _largest_of_row(w: Writer, scores: list[str], largest: str) -> str:
-    """The largest of a row: of a lane's scores, then of the four lanes that share it."""
-    for score in scores:
-        largest = w.value("m", f"arith.maxnumf {largest}, {score} : f32")
-    return _of_four_lanes(w, largest, "arith.maxnumf")
 
 
 def _of_four_lanes(w: Writer, value: str, combine: str) -> str:

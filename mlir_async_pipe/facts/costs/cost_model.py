@@ -338,6 +338,11 @@ def bytes_of_access(access: Access) -> int:
     return prod(access.extent) * element_bytes(kind)
 
 
+def is_special(op: Any) -> bool:
+    """Whether an op runs on the special functions of any chip."""
+    return costs_of(None).unit_of(op.name, op.name.partition(".")[0]).unit == SPECIAL
+
+
 def kind_of_op(op: Any) -> str:
     """What an op does to which memory, `read.global` for instance; else its dialect."""
     found = accesses(op)

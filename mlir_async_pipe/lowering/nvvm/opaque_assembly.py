@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
     walk_named,
 )
-from mlir_async_pipe.facts.costs.cost_model import SPECIAL, costs_of
+from mlir_async_pipe.facts.costs.cost_model import is_special
 from mlir_async_pipe.facts.flow.region_flow import Varying
 from mlir_async_pipe.facts.values.integer_ops import integer_constant
 from mlir_async_pipe.facts.values.llvm_builder import LlvmBuilder
@@ -189,7 +189,7 @@ def _last_of_special(ops: list[Operation]) -> tuple[Value, ...]:
         need = 0
         for owner in map(defining_op, op.operands):
             need |= needs.get(owner, 0) if owner is not None else 0
-        if _is_special(op):
+        if is_special(op):
             need |= 1 << special
             special += 1
         needs[op] = need
@@ -207,10 +207,6 @@ def _last_of_special(ops: list[Operation]) -> tuple[Value, ...]:
         covered |= needs[best]
         values.append(best.results[0])
     return tuple(values)
-
-
-def _is_special(op: Operation) -> bool:
-    return costs_of(None).unit_of(op.name, op.name.partition(".")[0]).unit == SPECIAL
 
 
 def _hold(wait: Operation, values: tuple[Value, ...]) -> None:

@@ -61,6 +61,7 @@ from mlir_async_pipe.vocabulary import (
     VIEW_OPS,
     accesses,
     flag_order,
+    given_count,
     is_barrier,
     is_pure,
     row_of,
@@ -308,26 +309,36 @@ _refuse_turn = partial(
 
 
 def product_turn(plan: RingPlan, threads: int) -> ProductTurn:
-    """Raises PipelineError (roles-unsupported)."""
+    """What two warpgroups issue in turn: the products of a step, until it waits for some of them. Those that follow a wait
+    that leaves others in flight, as a second half does, come beside the other group's.
+
+    Raises PipelineError (roles-unsupported)."""
     loop, stages = plan.loop, plan.stages
     if threads != GROUPS * WARPGROUP:
         _refuse_turn(f"{threads} threads are not two warpgroups that could take turns", loop, loop)
-    order = operations(loop.regions[0].blocks[0]) if stages is None else stages.order
-    found = [op for op in (walk(loop) if stages is None else order) if row_of(op).queue == WGMMA]
-    place = {op: number for number, op in enumerate(order)}
-    for op in found:
-        if op not in place:
+    order = operations(loop.regions[0].blocks[0]) if stages is None else list(stages.order)
+    for op in walk(loop):
+        if row_of(op).queue == WGMMA and op not in order:
             _refuse_turn("some products do not stand in the loop itself", op, loop)
-        if row_of(op).commits == "self":
+        if row_of(op).queue == WGMMA and row_of(op).commits == "self":
             _refuse_turn(f"'{op.name}' waits for products in the turn that it would end", op, loop)
-    issued = [op for op in found if row_of(op).wait is None]
+    found = [(n, op) for n, op in enumerate(order) if row_of(op).queue == WGMMA]
+    issued = [n for n, op in found if row_of(op).wait is None]
     if not issued:
         _refuse_turn("no products of a warpgroup could be issued in turn", loop, loop)
-    waits = [op for op in found if row_of(op).wait is not None]
-    after = next((op for op in waits if place[op] > place[issued[-1]]), None)
-    turn = ProductTurn(issued[0], issued[-1], None if stages is None else after)
-    for op in found:
-        if row_of(op).wait and place[turn.first] < place[op] < place[turn.last]:
-            why = "products stand before and after this wait: they would be two turns"
+    end, in_flight = issued[-1], list[int]()
+    for number, op in found:
+        if row_of(op).commits:
+            in_flight.append(number)
+        if row_of(op).wait is None or not issued[0] < number < issued[-1]:
+            continue
+        kept = given_count(op) or 0
+        if stages is not None:
+            kept = sum(group > stages.awaited[number] for group in in_flight)
+        if not kept:
+            why = "products stand before and after this wait, which leaves none: they would be two turns"
             _refuse_turn(why, op, loop)
-    return turn
+        in_flight = in_flight[-kept:]
+        end = min(end, max(n for n in issued if n < number))
+    following = order[end + 1] if stages is not None and end + 1 < len(order) else None
+    return ProductTurn(order[issued[0]], order[end], following)

@@ -3,23 +3,29 @@ stages or more.
 
     wait; scores; wait; softmax; O += P V; wait          the text, one iteration
 
-    wait; scores of i + 1; O += P V of i                 products first, in the order that is asked for
-    wait that leaves 1; softmax of i + 1          -->    a wait where nothing is left but what needs it
+    wait; scores of i + 1; half of O += P V of i         products first, in the order that is asked for
+    wait that leaves 1; largest scores of i + 1   -->    a wait where nothing is left but what needs it
+    the other half; weights of i + 1                     products that are left before special functions
     wait that leaves 0; O scaled for i + 1
 
 Stages are those of products. A wait goes with the groups for which it is the first, and leaves those that
 were committed after the last of them: how many is counted in each part of the pipeline (`write_ring`). What computes
 goes with what it needs, in the earliest stage; addresses go with their products. No product is in flight from step to
 step, and a step gives a tile back that the last stage has read.
+
+The last group of products runs beside what is computed after the first wait, and is issued in two halves where special
+functions come after other arithmetic there: so tensor cores get something to do twice in a step, and the other half is
+there before they have done the first.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mlir_async_pipe.bindings.raw_ops import Operation, integer_attribute
+from mlir_async_pipe.facts.costs.cost_model import is_special
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Transaction, only_computes, wait_attribute
@@ -40,8 +46,9 @@ _refuse = Refusal(
 
 @dataclass(frozen=True)
 class RingStages:
-    """`order` are the ops of an iteration that are no copies, as a step runs them, `stages` theirs; `awaited`: the place
-    in `order` of the commit that is the last before a wait's own groups are over, by the place of the wait."""
+    """`order` are the ops of an iteration that are no copies, as a step runs them, `stages` theirs; fence and commit of a group
+    in halves stand in it twice. `awaited`: the place in `order` of the commit that is the last before a wait's own groups
+    are over, by the place of the wait."""
 
     order: tuple[Operation, ...]
     stages: tuple[int, ...]
@@ -242,17 +249,49 @@ class StageOrder:
             for number in chosen:
                 place(number)
 
+        special = reached((n for n in self.stage if is_special(self.body.ops[n])), after)
+        queue = [group.commit for group in self.in_queue_order]
+        last = {n: max(queue.index(group.commit) for group in own) for n, own in self.own.items()}
+        waits = sorted(self.own, key=last.__getitem__)
+        halves = self._halves(waits, special, after)
+        later: list[int] = []
         for group in self.in_queue_order:
             # The fence stands before the first product, after all that these need from elsewhere.
             needed, needing = reached(group.ops, before.__getitem__), reached(group.ops, after)
             inside = needed & needing
+            if group is self.in_queue_order[-1] and halves:
+                later = sorted(n for n in inside if n > halves[0])
             place_all(sorted(needed - inside))
-            place_all(sorted(inside))
-        queue = [group.commit for group in self.in_queue_order]
-        last = {n: max(queue.index(group.commit) for group in own) for n, own in self.own.items()}
-        for wait in sorted(self.own, key=last.__getitem__):
-            waiting = reached((n for n in self.own if n not in order), after)
-            place_all(n for n in sorted(self.stage) if n not in waiting)
+            place_all(sorted(inside.difference(later)))
+        for wait in waits:
+            waiting = reached((n for n in self.own if n not in order), after) | {*later}
+            ready = [n for n in sorted(self.stage) if n not in waiting]
+            if later and wait is not waits[0]:
+                place_all(n for n in ready if n not in special)
+                place_all(later)
+                later = []
+            place_all(ready)
             place(wait)
         place_all(sorted(self.stage))
-        return list(order)
+        in_order = list(order)
+        if halves:
+            group = self.in_queue_order[-1]
+            in_order.insert(in_order.index(halves[0]) + 1, group.commit)
+            in_order.insert(in_order.index(halves[1]), group.ops[0])
+        return in_order
+
+    def _halves(
+        self, waits: list[int], special: set[int], after: Callable[[int], list[int]]
+    ) -> tuple[int, int] | None:
+        """The products of the last group between which it is cut, None where nothing is gained by that: if the first wait is
+        for it, or nothing comes before special functions."""
+        group = self.in_queue_order[-1]
+        products = [n for n in group.ops[:-1] if not row_of(self.body.ops[n]).fences_sums]
+        of_first: set[int] = reached(waits[:1], after)
+        of_others: set[int] = reached(waits[1:], after)
+        between = of_first - of_others - {*waits}
+        beside = between & special and between - special
+        if group in self.own[waits[0]] or len(products) < 2 or not beside:
+            return None
+        middle = len(products) // 2
+        return products[middle - 1], products[middle]

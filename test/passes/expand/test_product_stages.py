@@ -6,6 +6,7 @@ Covers: pipeliner/plan/ring_stages.py, pipeliner/plan/ring_plan.py, pipeliner/pl
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -33,6 +34,7 @@ from generate_hopper_gemm import HopperGemm
 
 TARGET = "nvvm:sm_90a"
 WAIT, FENCE = "nvvm.wgmma.wait.group.sync.aligned", "nvvm.wgmma.fence.aligned"
+COMMIT = "nvvm.wgmma.commit.group.sync.aligned"
 # Copies of K and V; then a fence and four products of the scores, and of the output.
 STAGES = (0, 0, *[2] * 5, *[3] * 5)
 SCORES_FIRST = tuple(range(12))
@@ -124,7 +126,8 @@ def test_it_computes_what_the_plain_loop_does_for_all_data(roles: str, order: st
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("roles", GROUPS)
 def test_each_part_leaves_what_it_has_in_flight(roles: str, order: str) -> None:
-    """Prologue and epilogue have one group; in the kernel the first that is waited for leaves the other one."""
+    """Prologue and epilogue have one group; in the kernel the first that is waited for leaves the other one, or half of it:
+    that of the scores leaves nothing to be computed before it."""
     with new_context():
         module = ir.Module.parse(pipelined(roles, order))
         counts = [integer_attribute(op, "group") for op in ops_of(module, WAIT)]
@@ -134,8 +137,49 @@ def test_each_part_leaves_what_it_has_in_flight(roles: str, order: str) -> None:
         ]
     products = ["nvvm.wgmma.mma_async"] * 4, ["llvm.inline_asm"] * 4
     assert counts == [0, 1, 0, 0]
-    first, second = products[::-1] if order == "output first" else products
-    assert issued == [*first, *second, WAIT, WAIT]
+    if order == "output first":
+        assert issued == [*products[1], *products[0], WAIT, WAIT]
+    else:
+        assert issued == [*products[0], *products[1][:2], WAIT, *products[1][2:], WAIT]
+
+
+@pytest.mark.parametrize("roles", GROUPS)
+def test_the_second_half_comes_before_special_functions_and_after_all_else(roles: str) -> None:
+    with new_context():
+        module = ir.Module.parse(pipelined(roles))
+        names = [op.name for op in operations(kernel_of(module).regions[0].blocks[0])]
+    first, last = (n for n, name in enumerate(names) if name == WAIT)
+    second = [n for n, name in enumerate(names) if name == "llvm.inline_asm" and first < n]
+    assert (
+        len(second) == 2 and names[first:last].count(COMMIT) == names[first:last].count(FENCE) == 1
+    )
+    largest = [n for n, name in enumerate(names) if name in ("arith.maxnumf", "gpu.shuffle")]
+    weights = [n for n, name in enumerate(names) if name == "nvvm.ex2"]
+    # 32 scores and 4 of other lanes; a weight each and a factor for each row.
+    assert len(largest) == 36 + 4 and len(weights) == 34
+    assert first < min(largest) < max(largest) < second[0] < second[1] < min(weights)
+    assert max(weights) < last
+
+
+def without_specials() -> str:
+    """Weights that are sums."""
+    text = plain().module()
+    return re.sub(r"nvvm.ex2 (%\w+) {ftz = true}", r"arith.addf \1, \1", text)
+
+
+def without_largest() -> str:
+    """Weights of the scores as they are."""
+    text = plain().module()
+    return re.sub(r"arith.maxnumf (%\w+), %\S+", r"arith.negf \1", text)
+
+
+@pytest.mark.parametrize("made", [without_specials])
+def test_products_stay_together_where_nothing_is_gained(made: Callable[[], str]) -> None:
+    with new_context():
+        module = ir.Module.parse(annotated(made()))
+        pipeline(module, target=TARGET, check="none")
+        issued = [op.name for op in walk(kernel_of(module)) if op.name in ("llvm.inline_asm", WAIT)]
+    assert issued == [*["llvm.inline_asm"] * 4, WAIT, WAIT]
 
 
 def mutated(roles: str, change: Callable[[Any], None]) -> tuple[set[str], set[str], bool]:
@@ -219,14 +263,27 @@ def test_a_kernel_that_runs_a_step_more_or_less_is_named(first: int, code: str) 
     assert code in found and code in races and not right
 
 
-def test_the_last_product_needs_a_fence_of_its_own() -> None:
-    """Its sums were scaled after that of the kernel, and are carried to it."""
+@pytest.mark.parametrize(("number", "codes"), [(-2, {"missing-register-fence"}), (-1, set())])
+def test_the_last_product_needs_a_fence_of_its_own(number: int, codes: set[str]) -> None:
+    """Its sums were scaled after that of the kernel, and are carried to it. Its second half adds to those of the first."""
 
     def drop(module: Any) -> None:
-        ops_of(module, FENCE)[-1].erase()
+        ops_of(module, FENCE)[number].erase()
 
     found, races, _ = mutated("together", drop)
-    assert found == races == {"missing-register-fence"}
+    assert found == races == codes
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("roles", ["together", "specialised"])
+def test_a_half_that_nobody_commits_is_a_race(roles: str, number: int) -> None:
+    """Of the scores, which the next wait then takes for those that it leaves, and of each half of the output."""
+
+    def drop(module: Any) -> None:
+        [op for op in walk(kernel_of(module)) if op.name == COMMIT][number].erase()
+
+    found, _, right = mutated(roles, drop)
+    assert "read-in-flight" in found and not right
 
 
 # Other loops -------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     create,
     integer_attribute,
     operations,
+    set_integer,
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import end_of, write_if
@@ -81,9 +82,12 @@ def test_a_turn_begins_before_the_products_and_ends_after_them(name: str) -> Non
     with new_context():
         module = ir.Module.parse(alternating(name))
         names = [op.name for op in operations(loop_of_products(module).regions[0].blocks[0])]
-    begin, end = names.index(MEET), names.index(ARRIVE)
+    begin, end, wait = names.index(MEET), names.index(ARRIVE), names.index(WAIT)
     issued = [n for n, op in enumerate(names) if "wgmma" in op and op != WAIT]
-    assert begin < min(issued) < max(issued) < end < names.index(WAIT)
+    later = [n for n in issued if n > wait]
+    assert begin < min(issued) < max(n for n in issued if n < wait) < end < wait
+    # The second half of the output comes beside the products of the other group.
+    assert [names[n].split(".")[2] for n in later] == ["fence", "commit"] * (name == "attention")
     assert alternating(name).count(ARRIVE) == 2
 
 
@@ -188,7 +192,8 @@ def _a_wait_between(module: Any) -> None:
     body = operations(loop_of_products(module).regions[0].blocks[0])
     commit = next(op for op in body if op.name.startswith("nvvm.wgmma.commit"))
     wait = next(op for op in body if op.name == WAIT)
-    wait.operation.clone(ir.InsertionPoint(body[body.index(commit) + 1]))
+    more = wait.operation.clone(ir.InsertionPoint(body[body.index(commit) + 1]))
+    set_integer(more, "group", 0, 64)
 
 
 def _in_a_branch(module: Any) -> None:

@@ -262,7 +262,10 @@ class RingLoop:
         ip = ir.InsertionPoint.at_block_begin(self.block)
         self.tile = create(TILE, (), [index, i1, index], ip=ip, loc=loc)
         if (stages := self.plan.stages) is not None:
+            last = {op: number for number, op in enumerate(stages.order)}
             for number, op in enumerate(stages.order):
+                # A fence or a commit of a half.
+                op = op if last[op] == number else clone(op, {}, before(op))
                 set_integer(op, names.ORDER, number, 64)
                 if number in stages.awaited or row_of(op).commits is not None:
                     set_integer(op, GROUP_NUMBER, stages.awaited.get(number, number), 64)

@@ -164,7 +164,9 @@ def _in_stages(decision: Decision, plan: RingPlan) -> Decision:
     """The decision with its products where the plan has them."""
     if plan.stages is None:
         return decision
-    at = dict(zip(plan.stages.order, enumerate(plan.stages.stages), strict=True))
+    at: dict[Operation, tuple[int, int]] = {}
+    for op, place in zip(plan.stages.order, enumerate(plan.stages.stages), strict=True):
+        at.setdefault(op, place)
     places = [at.get(statement.op) for statement in decision.body.statements]
     orders = sorted(s.order for s, found in zip(decision.slots, places, strict=True) if found)
     order_of = dict(zip(sorted(filter(None, places)), orders, strict=True))
@@ -305,7 +307,9 @@ class Text:
         self.wait = model.unit_of(WAIT, WAIT)
         self.steps: list[Step] = []
         self.groups = 0
-        self.computed: list[Operation] = []
+        # What is computed since the last step, and before that since the last wait, by stage.
+        self.since: list[Operation] = []
+        self.computed: dict[int, list[Operation]] = defaultdict(list)
         self.issued: list[Operation] = []
         self.stage = 0
         self.group_of: dict[Operation, int] = {}
@@ -368,7 +372,7 @@ class Text:
                 self.group_of[op] = self.groups
                 self._end_products()
         elif op in self.counted:
-            self.computed.append(op)
+            self.since.append(op)
 
     @property
     def beside(self) -> float:
@@ -382,6 +386,8 @@ class Text:
 
     def _add(self, kind: Kind, number: int, held: float, uses: Mapping[str, float]) -> None:
         self._end_computing()
+        if kind != "products":
+            self.computed.clear()
         self.steps.append(Step(kind, number, max(1, held), uses, self.stage))
 
     def _end_products(self) -> None:
@@ -393,18 +399,29 @@ class Text:
         self.groups, self.issued = self.groups + 1, []
 
     def _end_computing(self) -> None:
-        ops, self.computed = self.computed, []
+        ops, self.since = self.since, []
         if not ops:
             return
         check_regions(op for op in ops if is_open(op))
-        uses = {u: self.width * c for u, c in uses_of_all(ops, self.model).items()}
+        uses = self._uses(ops)
+        # Issuing products stops nobody: their values come while more is computed.
+        computed = self.computed[self.stage]
+        before = self._held(computed)
+        computed += ops
+        held = self._held(computed) - before
+        self.steps.append(Step("compute", 0, max(1, held), uses, self.stage))
+
+    def _uses(self, ops: list[Operation]) -> dict[str, float]:
+        return {u: self.width * c for u, c in uses_of_all(ops, self.model).items()}
+
+    def _held(self, ops: list[Operation]) -> float:
+        """The cycles until all that is computed may be used."""
         free: dict[str, float] = defaultdict(float)
         ready: dict[Operation, float] = {}
         for op in ops:
             needed = [ready[made] for made in counted_makers(op, self.counted) if made in ready]
             _, ready[op] = when_used(op, needed, free, self.model, self.width)
-        held = max([*uses.values(), *ready.values()])
-        self.steps.append(Step("compute", 0, max(1, held), uses, self.stage))
+        return max([*self._uses(ops).values(), *ready.values()], default=0)
 
 
 # The problem -------------------------------------------------------------------------------------
@@ -466,10 +483,13 @@ class RingProblem:
             if number == told:
                 self._after(by, task, self.arrival.cycles + self.arrival.latency)
         issued = [step.stage for step in self.text.steps if step.kind == "products"]
-        self._in_order(
-            TENSOR,
-            [(task, -s) for group in written for (task, _), s in zip(group, issued, strict=True)],
-        )
+        orders = [
+            [(task, -s) for (task, _), s in zip(group, issued, strict=True)] for group in written
+        ]
+        # Of groups in turn what is not of a turn comes beside the other one's.
+        for order in orders:
+            self._in_order(TENSOR, order)
+        self._in_order(TENSOR, [each for order in orders for each in order[: self._in_turn()]])
         for number, (_, ends) in enumerate(self.turns):
             begins, _ = self.turns[1 - number]
             self._after(ends, begins, 1, number)
@@ -478,6 +498,13 @@ class RingProblem:
             self._in_order(who, [(empty, 0), (self.copies, 0)])
             for task, cycles, distance in self.given_back:
                 self._after(task, empty, cycles, distance)
+
+    def _in_turn(self) -> int:
+        """How many products of an iteration a group issues before it waits for some of them (`product_turn`)."""
+        kinds = [step.kind for step in self.text.steps]
+        first = kinds.index("products") if "products" in kinds else 0
+        until = kinds.index("done", first) if "done" in kinds[first:] else len(kinds)
+        return kinds[:until].count("products")
 
     def _tiles(self) -> None:
         """The tiles of each phase, on one queue, and when they have arrived."""
@@ -539,6 +566,7 @@ class RingProblem:
         plan, delay = self.plan, self.arrival.cycles
         if plan.asked == "alternating":
             issues = [n for n, step in enumerate(self.text.steps) if step.kind == "products"]
+            issues = issues[: self._in_turn()]
             begins = self._of_warps(f"the turn of {who}", who, self.model.barrier)
             ends = self._of_warps(f"{who} end their turn", who, 1)
             self.turns.append((begins, ends))
