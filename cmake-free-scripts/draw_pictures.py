@@ -52,11 +52,15 @@ def attention(iterations: int) -> str:
         bands.append(Band(("kernel", "epilogue")[j % 2], f"iteration {j}", at, at + wide))
         boxes += [
             Box(0, at, "phase", "wait", f"waits until pair {j} of K and V is there"),
-            Box(0, at + 1, "wait 1", "wait", "waits for the scores; the product stays in flight"),
+            Box(
+                0, at + 1, "wait 1", "wait", "waits for the scores; half a product stays in flight"
+            ),
             Box(0, at + 3, "wait 0", "wait", "waits for the product"),
             Box(1, at, f"S{j + 1}", "compute", f"scores S{j + 1} = Q K^T of the next tile"),
-            Box(1, at + 1, f"O += P{j} V{j}", "compute", f"product of tile {j}", 2),
-            Box(2, at + 1, f"softmax S{j + 1}", "work", f"weights P{j + 1} of the next tile", 2),
+            Box(1, at + 1, "O, half", "compute", f"product of half the keys of tile {j}"),
+            Box(1, at + 2, "O, half", "compute", f"product of the other half of tile {j}"),
+            Box(2, at + 1, f"max S{j + 1}", "work", "the maximum of the next tile's scores"),
+            Box(2, at + 2, f"P{j + 1}", "work", f"weights P{j + 1} of the next tile"),
             Box(2, at + 3, "scale", "work", "O by the change of the maximum"),
         ]
     for pair in range(1, iterations + 2):

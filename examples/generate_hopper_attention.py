@@ -7,8 +7,10 @@ O = softmax(Q K^T / sqrt(D)) V for each head, with D = 64 or 128 features. Q, K 
 [heads * positions, D], O is [heads, positions, D]; block x of head y makes 64 rows of O a warpgroup, whose Q stays in workgroup
 memory. Each iteration copies the next tile of K and this one's V, on one mbarrier:
 
-    scores of the next tile = Q K^T     in flight together; a wait that leaves one
-    O += P V of this tile               in flight beside the softmax of the next tile's scores
+    scores of the next tile = Q K^T     in flight together
+    O += P V of this tile, half of it   in flight after a wait for the scores, beside
+    m = the largest scores
+    the other half of O += P V          in flight beside
     P = the next tile's weights         in other registers; then the wait that leaves none
 
 The first scores stand before the loop, with a tile of K of their own, the last product after it, with a

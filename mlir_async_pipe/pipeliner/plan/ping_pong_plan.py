@@ -12,7 +12,8 @@ thread id is the number in the group. Workgroup memory beside the ring's has a v
 
     wait for the tiles                          both groups, when they like
     fence; products; commit; products; commit   a turn: one group after the other
-    wait 1; softmax; wait 0; scale              while the other one has its turn
+    wait 1; largest; products; commit           while the other one has its turn, beside whose products these come
+    weights; wait 0; scale
 
 So the tensor cores work for one group while the other one computes its softmax (Shah and others,
 FlashAttention-3, 2024, section 3.1). Nothing else is ordered: it is right without the turns.
