@@ -126,13 +126,14 @@ def exact(form: Form, facts: Facts) -> int | None:
 
 
 def settle(form: Form, facts: Facts) -> Form:
-    """The form with every atom that has one value replaced by it."""
+    """The form with every atom that has one value replaced by it, and what that makes of others, too."""
     values: dict[Atom, Form] = {}
     for atom in forms.atoms_of(form) if form.terms else ():
         known = facts.get(atom)
         if known is not None and known.exact is not None:
             values[atom] = Form(known.exact)
-    return forms.substitute(form, values, facts) if values else form
+    settled = forms.substitute(form, values, facts) if values else form
+    return form if settled == form else settle(settled, facts)
 
 
 def chooses_numbers(op: Any) -> bool:
@@ -393,7 +394,9 @@ class Forms(Domain[Form, Facts]):
                 return None
         if not (b.is_constant or _not_negative(a, facts)):
             return None
-        return stored(forms.apply("quotient", (a, b), facts), op.bits, facts)
+        quotient = forms.apply("quotient", (a, b), facts)
+        # What fits into the type does so divided, too.
+        return quotient if a == v[0] else stored(quotient, op.bits, facts)
 
     def rem(self, op: Typed, v: list[Form], facts: Facts) -> Form | None:
         """A remainder: of numbers that are not negative, or rounded down by a constant."""

@@ -428,6 +428,8 @@ class Explorer:
             elif isinstance(value, View):
                 together |= set(map(forms.atoms_of, value.forms))
         alive = frozenset().union(*together)
+        products = [atom for atom in alive if forms.operator_of(atom)[0] == "mul"]
+        in_products = frozenset().union(*map(forms.atoms_under, products))
 
         def is_alive(atom: Atom) -> bool:
             if atom in alive:
@@ -445,8 +447,9 @@ class Explorer:
             if atom.kind == "sum":
                 inner = {inner for inner, _ in forms.terms_of(atom) if inner.kind != "iteration"}
                 if any(known.kind == "tid" for known in inner) and len(inner) > 1:
-                    # Which threads took a branch, for nobody who needs both: k < n by tid + 128 k < n.
-                    return any(inner <= known for known in together)
+                    # Which threads took a branch, for nobody who needs both: k < n by tid + 128 k < n. Rows of n need it.
+                    sizes = {known for known in inner if known.kind != "tid"}
+                    return sizes <= in_products or any(inner <= known for known in together)
                 return all(map(is_alive, inner))
             # The trip count of a loop that was left no op reads again.
             if atom.kind != "symbol" or _is_bit(atom) or atom.tag == "trips":
@@ -856,7 +859,7 @@ def holding(sums: Iterable[tuple[Form, int]], old: Facts, new: Facts, facts: Kno
     before a step or after it."""
     for form, step in sums:
         for one in (form, forms.scale(form, -1)):
-            before, now = forms.bounds(one, old)[0], forms.bounds(one, new)[0]
+            before, now = (forms.bounds(settle(one, known), known)[0] for known in (old, new))
             if before is None or now is None:
                 continue
             back = abs(step) if (one == form) == (step > 0) else None
@@ -873,5 +876,5 @@ def _known(atom: Atom, facts: Knowns) -> AtomRange:
     """What facts say of an atom, and of a sum by what they say of its parts: n - k >= 3 where k = 2 and n >= 5."""
     known = facts.get(atom, ANYTHING)
     if atom.kind == "sum" and known == ANYTHING:
-        known = AtomRange(*forms.bounds(Form(0, forms.terms_of(atom)), facts))
+        known = AtomRange(*forms.bounds(settle(forms.form_under(atom), facts), facts))
     return known

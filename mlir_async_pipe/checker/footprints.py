@@ -18,6 +18,7 @@ from itertools import combinations_with_replacement
 from typing import Any, Literal
 
 from mlir_async_pipe.checker import forms
+from mlir_async_pipe.checker.arithmetic import settle
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, Knowns
 from mlir_async_pipe.checker.grid_blocks import (
     GridBlocks,
@@ -297,9 +298,8 @@ def both_facts(
     for one, other, more in ((a, b, beside[1]), (b, a, beside[0])):
         for atom in one.keys() - found.keys():
             if atom.kind == "sum":
-                implied = AtomRange(
-                    *forms.bounds(forms.form_under(atom), {**(base or {}), **more, **other})
-                )
+                given = {**(base or {}), **more, **other}
+                implied = AtomRange(*forms.bounds(settle(forms.form_under(atom), given), given))
                 found[atom] = both(one[atom], implied)
     return found
 
@@ -344,8 +344,13 @@ def with_decisions(launch: Knowns) -> Knowns:
 
 
 def joint_launch(a: Knowns, b: Knowns) -> Knowns:
-    """What two accesses of one launch know of its numbers together."""
-    return {**a, **{atom: _cut(known, a.get(atom)) for atom, known in b.items()}}
+    """What two accesses of one launch know of its numbers together: where one has n in 32 … 35, and the other one
+    n div 4 >= 8, that is 8."""
+    found = {**a, **{atom: _cut(known, a.get(atom)) for atom, known in b.items()}}
+    for atom in [atom for atom in found if atom.kind == "call"]:
+        implied = forms.knowledge(atom, {one: k for one, k in found.items() if one != atom})
+        found[atom] = _cut(found[atom], implied)
+    return found
 
 
 def _exact(numbers: dict[Atom, int]) -> Knowns:
@@ -452,15 +457,16 @@ class _Path:
 
     @cached_property
     def _about_all(self) -> tuple[Knowns, list[Atom], Knowns, bool]:
-        """What every access here knows of its block; sums that all blocks have alike; what is known
-        of the launch; whether the access certainly happens."""
+        """What every access here knows of its block; sums of what blocks count alike and of their own
+        numbers; what is known of the launch; whether the access certainly happens."""
         facts, held = self.state.facts, self.scopes.of
         of_scope: dict[HoldsIn, Knowns] = {}
         for atom, known in facts.items():
             of_scope.setdefault(held(atom), {})[atom] = known
-        sums = [atom for atom in of_scope.get("blocks", ()) if atom.kind == "sum"]
+        of_blocks = (*of_scope.get("blocks", ()), *of_scope.get("each", ()))
+        sums = [atom for atom in of_blocks if atom.kind == "sum"]
         launch = with_decisions(of_scope.get("grid", {}))
-        certain = not self.state.tainted and "path" not in of_scope
+        certain = not self.state.tainted and of_scope.keys().isdisjoint(("path", "each"))
         return of_scope.get("block", {}), sums, launch, certain
 
 
@@ -547,12 +553,13 @@ def _cancels(atom: Atom, a: AccessGroup, b: AccessGroup) -> bool:
 #     %n = 4            in the whole grid: %n is an argument of the kernel
 #     %i in [0, 8)      in what every block does, at a time of its own
 #     block_id = 0      in one block
+#     128 block_id + tid < %n    of a thread of each block that comes here
 #
 # At every access each fact of its path is asked for; an atom is distinguished once.
 
-HoldsIn = Literal["block", "launch", "grid", "blocks", "path"]
-"""One block; the grid, by the sizes of its launch or by something else; what every block does; one
-path of one block."""
+HoldsIn = Literal["block", "launch", "grid", "blocks", "each", "path"]
+"""One block; the grid, by the sizes of its launch or by something else; what every block does; what each does of its own
+number; one path of one block."""
 
 
 @dataclass
@@ -570,8 +577,8 @@ class FactScopes:
         if all(map(self.is_fixed, forms.form_under(atom).symbols)):
             return "launch" if is_of_launch(atom) else "grid"
         leaves = [inner for inner in forms.atoms_under(atom) if inner.kind != "call"]
-        alike = all(self.is_fixed(a) or a.kind in ("tid", "iteration") for a in leaves)
-        return "blocks" if alike else "path"
+        own = [a for a in leaves if not (self.is_fixed(a) or a.kind in ("tid", "iteration"))]
+        return "path" if any(block_axis(a) is None for a in own) else "each" if own else "blocks"
 
     def is_fixed(self, atom: Atom) -> bool:
         """Whether an unknown has one value in the whole grid, at any time."""

@@ -220,18 +220,22 @@ def _sharpened_by_sum(form: Form, facts: Known, found: Interval) -> Interval:
 
 
 def with_remainders(form: Form) -> Form:
-    """The form with x mod c for x - c (x div c): 512 k + 256 - 768 ((2 k + 1) div 3) is 256 ((2 k + 1) mod 3)."""
+    """The form with x mod c for x - c (x div c): 512 k + 256 - 768 ((2 k + 1) div 3) is 256 ((2 k + 1) mod 3); and with
+    c (x div c) for x - (x mod c)."""
     for atom, factor in form.terms:
         name, operands = operator_of(atom)
-        if name != "div" or not operands[1].is_constant or factor % operands[1].constant:
+        if name not in ("div", "mod") or not operands[1].is_constant:
             continue
         x, c = operands
-        times = -factor // c.constant
+        times = -factor if name == "mod" else -factor // c.constant
+        if name == "div" and factor % c.constant:
+            continue
         # Fewer terms are left where the form has some of t x: these and - t c (x div c) are t (x mod c).
         rest = subtract(form, scale(x, times))
         if len(rest.terms) < len(form.terms):
             without = Form(rest.constant, rest.terms - {(atom, factor)})
-            return with_remainders(add(without, scale(call("mod", x, c), times)))
+            part = call("mod", x, c) if name == "div" else scale(call("div", x, c), c.constant)
+            return with_remainders(add(without, scale(part, times)))
     return form
 
 

@@ -7,7 +7,7 @@ leave     k becomes the trip count, where that is known, else a symbol of its ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
@@ -17,7 +17,7 @@ from mlir_async_pipe.checker.carried_slots import CarriedNumbers
 from mlir_async_pipe.checker.forms import ANYTHING, Atom, AtomRange, Facts, Form, Knowns, product
 from mlir_async_pipe.checker.grid_blocks import is_own_of_block, own_number
 from mlir_async_pipe.checker.path_values import PathValues
-from mlir_async_pipe.checker.paths import at_least, at_most
+from mlir_async_pipe.checker.paths import at_least, at_most, sum_at_least
 from mlir_async_pipe.checker.state import Event, Group, State, Substitution, moved, rewrite, stale
 from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
 from mlir_async_pipe.checker.thread_grid import is_about_threads
@@ -60,6 +60,7 @@ class Iterations:
         for target, (run, operand) in self.flow.loops[number].advances.items():
             if target in self.needed:
                 self._advance(state, atom, target, run, operand)
+        self._say_left(state, self.flow.loops[number])
 
     def _advance(self, state: State, iteration: Atom, target: int, run: Run, operand: int) -> None:
         """What each iteration moves on by as much, a number or a pointer, is start + iteration * travel."""
@@ -93,6 +94,7 @@ class Iterations:
             self._late_rings(state, number, self.slots)
         self._bind_rings(state, number)
         bound(state, self.largest_wait)
+        self._say_left(state, self.flow.loops[number])
 
     def _late_rings(self, state: State, number: int, slots: CarriedNumbers) -> None:
         """Slots that rotate from iteration 1 on: one that is counted up before its use begins at -1."""
@@ -234,12 +236,41 @@ class Iterations:
                 lower, upper, step = bounds
                 done = forms.add(lower, forms.scale(forms.of_atom(atom), step))
                 left.append((forms.subtract(upper, done), step))
-            counters = loop.inductions.items() if loop.ends else ()
-            ends = [self.values.form(state, n) for n in loop.ends]
-            for number, step in counters:
-                counter = self.values.form(state, number)
-                left += [(forms.subtract(end, counter), step) for end in ends]
+            left += self._left_to_end(state, loop)
         return [(form, step) for form, step in left if len(form.terms) > 1]
+
+    def _left_to_end(self, state: State, loop: Loop) -> Iterator[tuple[Form, int]]:
+        """How far each counter of a loop without bounds is from what counters are compared with, and its step."""
+        ends = [self.values.form(state, n) for n in loop.ends]
+        for number, step in self._steps(state, loop) if ends else ():
+            counter = self.values.form(state, number)
+            yield from ((forms.subtract(end, counter), step) for end in ends)
+
+    def _say_left(self, state: State, loop: Loop) -> None:
+        """Say of the numbers of an iteration by itself what then holds for later ones: n - k >= 3 where k = 2 and n >= 5."""
+        if state.facts[Atom("iteration", loop.number)].exact is None:
+            return
+        for form, step in list(self._left_to_end(state, loop)):
+            left = forms.scale(form, 1 if step > 0 else -1)
+            least, _ = forms.bounds(settle(left, state.facts), state.facts)
+            if least is not None and len(left.terms) > 1:
+                state.facts = sum_at_least(left, least, state.facts)[0]
+
+    def _steps(self, state: State, loop: Loop) -> Iterator[tuple[int, int]]:
+        """The counters of a loop, and by what each iteration moves them."""
+        yield from loop.inductions.items()
+        for target, (run, operand) in loop.advances.items():
+            others = [
+                settle(self.values.form(state, n), state.facts)
+                for n in run.operands
+                if n != operand
+            ]
+            if (
+                isinstance(state.env.get(target), Form)
+                and len(others) == 1
+                and others[0].is_constant
+            ):
+                yield target, others[0].constant
 
     def _bounds(self, number: int, state: State) -> tuple[Form, Form, int] | None:
         return bounds_of(self.values, self.flow.loops[number], state)

@@ -543,7 +543,9 @@ def find_inductions(flow: Flow) -> None:
             flow.loops[loop].inductions[target] = step
     if moved:
         _find_advances(flow, moved, sources)
-    counting = [one for one in flow.loops if one.bounds is None and one.inductions]
+    counting = [
+        one for one in flow.loops if one.bounds is None and (one.inductions or one.advances)
+    ]
     bodies = dict(loop_bodies(flow).values()) if counting else {}
     for one in counting:
         blocks = [flow.blocks[number] for number in sorted(bodies.get(one.number, ()))]
@@ -554,10 +556,10 @@ def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
     """What an iteration of a loop adds to the numbers that it counts and to what is made of them, by value number:
 
     %k = phi, %next = %k + 64, %at = %next - 1      64
-    %slot = %k mod 3                                None: no constant
+    %slot = %k mod 3, %i = phi, %i + %size          None: no constant
     %more = %next < %n                              left out: a condition
     """
-    found: dict[int, int | None] = dict(loop.inductions)
+    found: dict[int, int | None] = {**dict.fromkeys(loop.advances), **loop.inductions}
     made_of = {counter: {counter} for counter in loop.inductions}
     parts = [_runs_and_assigns(flow, block) for block in blocks]
     before = -1

@@ -281,6 +281,11 @@ class Owners:
         whole = with_ranges(parts_of(a), parts_of(b))
         if whole and not threads_meet(self.threads, *whole):
             return False
+        beside_threads = with_threads(a), with_threads(b)
+        if beside_threads[0] is not None and beside_threads[1] is not None:
+            differences = self._ends(*beside_threads, blocks=False).differences()
+            if not differences.solve() or self._is_one_thread(differences):
+                return False
         pairs = ends.one_by_one(self.threads)
         return not pairs or any(self._threads_meet(x, y) for x, y in pairs)
 
@@ -294,8 +299,17 @@ class Owners:
         )
 
     def _is_one_thread(self, differences: Differences) -> bool:
-        """Whether what both touch has the number of one thread along x in it."""
-        return any(thread_axis(a) == 0 for a in filter(differences.is_zero, differences.bounds))
+        """Whether what both touch has the numbers of one thread in it: that along x of the grid, or all of its block."""
+        size = self.threads.size
+        several = (
+            self.threads.axes
+            if size is None
+            else [a for a, n in zip("xyz", size, strict=True) if n > 1]
+        )
+        own = all(differences.is_zero(Atom("tid", axis)) for axis in several)
+        return own or any(
+            thread_axis(a) == 0 for a in filter(differences.is_zero, differences.bounds)
+        )
 
     # Blocks of the grid -------------------------------------------------------------------
 

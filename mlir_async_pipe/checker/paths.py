@@ -99,7 +99,7 @@ def at_least(form: Form, bound: int, facts: Knowns) -> Held:
         exactly = atom.kind in ("symbol", "tid", "iteration") or _is_free(atom)
         facts = {**facts, atom: known}
         return _before_wrapping(atom, known, facts) or (_with_dividend(atom, known, facts), exactly)
-    return _sum_at_least(form, bound, facts)
+    return sum_at_least(form, bound, facts)
 
 
 def _before_wrapping(atom: Atom, known: AtomRange, facts: Knowns) -> Held | None:
@@ -136,7 +136,8 @@ def _with_dividend(atom: Atom, known: AtomRange, facts: Knowns) -> Knowns | None
     return between(arguments[0], low, None if high is None else high + divisor - 1, facts)[0]
 
 
-def _sum_at_least(form: Form, bound: int, facts: Knowns) -> tuple[Knowns, bool]:
+def sum_at_least(form: Form, bound: int, facts: Knowns) -> tuple[Knowns, bool]:
+    """The facts with form >= bound, of a form of several atoms."""
     divisor = gcd(*(coefficient for _, coefficient in form.terms))
     reduced = Form(0, frozenset((a, c // divisor) for a, c in form.terms))
     # sum >= (bound - constant) / divisor, rounded up to a whole number.
@@ -163,19 +164,27 @@ def _sum_at_least(form: Form, bound: int, facts: Knowns) -> tuple[Knowns, bool]:
 
 def each_at_least(form: Form, bound: int, facts: Knowns) -> Knowns:
     """What form >= bound says of each atom by the ends of the others: with n - k >= 1 and an i32
-    as n, k is at most 2^31 - 2."""
+    as n, k is at most 2^31 - 2. Of what threads compare it is kept that a size is 0 or more, or 1 or more: n - tid >= 1. More
+    would make a state of each iteration of n - tid - 64 k >= 1."""
     highs = {
         atom: forms.bounds(Form(0, frozenset(((atom, c),))), facts)[1] for atom, c in form.terms
     }
     open_ends = [atom for atom, high in highs.items() if high is None]
-    if len(open_ends) > 1 or any(is_about_threads(atom) for atom in highs):
+    if len(open_ends) > 1:
         return facts
+    of_threads = any(map(is_about_threads, highs))
     narrowed = dict(facts)
     for atom, coefficient in form.terms:
-        if atom.kind not in ("iteration", "symbol") or (open_ends and atom not in open_ends):
+        own = atom.kind in ("iteration", "symbol") and not is_about_threads(atom)
+        if not own or (open_ends and atom not in open_ends):
             continue
         rest = bound - sum(high or 0 for other, high in highs.items() if other != atom)
-        narrowed[atom] = _multiple_at_least(atom, coefficient, rest, facts)
+        known = _multiple_at_least(atom, coefficient, rest, facts)
+        if not of_threads:
+            narrowed[atom] = known
+        elif atom.kind == "symbol" and known.low is not None and known.low >= 0:
+            before = forms.knowledge(atom, facts)
+            narrowed[atom] = before._replace(low=sums.most(before.low, min(known.low, 1)))
     return narrowed
 
 

@@ -28,7 +28,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.checker.selection import kernels
 from mlir_async_pipe.chips.target import ChipOptions
 from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
-from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap
+from mlir_async_pipe.facts.values.domains import is_sum_or_product, set_no_wrap, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import GIVEN, given_place, parameter_of, root_of
 from mlir_async_pipe.session.diagnostics import InputError, UsageError
@@ -41,6 +41,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     Size,
     block_size,
     cluster_size,
+    launch_id,
     set_cluster_size,
     threads_allowed,
 )
@@ -104,11 +105,17 @@ _OF_BITS = frozenset({"and_", "or_", "xor", "shr"})
 
 
 def _is_product(op: Operation) -> bool:
-    """Whether a shift is one: compilers write 8 x as x << 3, and so they do where some bits of x are meant, (x << 3) & 2040."""
-    uses = (user.name for user in users(op.results[0]) if user.name in OPERATORS)
-    return is_operator(op.name, "shl") and not any(
-        OPERATORS[name].method in _OF_BITS or name.endswith(("trunc", "trunci")) for name in uses
-    )
+    """Whether a shift is one: compilers write 8 x as x << 3, and so they do where some bits of x are meant, (x << 3) & 2040. With other
+    bits below it is one of a block's id: 8 b + (t & 7) is b << 3 | t & 7, where another number may stand for what is packed."""
+    if not is_operator(op.name, "shl"):
+        return False
+    of = launch_id(op.operands[0])
+    found = [user for user in users(op.results[0]) if user.name in OPERATORS]
+    rows = [OPERATORS[user.name] for user in found]
+    if of is not None and of.kind == "block":
+        rows = [typed(user).row for user in found]
+    cut = any(user.name.endswith(("trunc", "trunci")) for user in found)
+    return not cut and not any(row.method in _OF_BITS for row in rows)
 
 
 def _is_of_global_memory(op: Operation) -> bool:

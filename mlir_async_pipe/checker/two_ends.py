@@ -12,9 +12,9 @@ x div c and x mod c are equal to y div c and y mod c, x is y: what follows from 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, reduce
 from math import gcd, prod
 from typing import NamedTuple
 
@@ -158,6 +158,10 @@ def end_of(unknown: Atom) -> tuple[int, Atom]:
     return -1, unknown
 
 
+def _of_end(end: int, atom: Atom) -> Atom:
+    return atom if end < 0 else at_end(end, atom)
+
+
 def _rest(name: str, *arguments: Form) -> Atom:
     return Atom("call", (REMAINDERS[name], arguments))
 
@@ -280,24 +284,25 @@ class TwoEnds:
         """The pairs of single accesses, each with what its own path knows of the numbers that
         both have alike; none where that tells no more, or they are many."""
         mixed = any(self._terms(d) for d in range(len(self.a.shared)))
-        sizes = len(self.a.members), len(self.b.members)
-        if not mixed or not 1 < sizes[0] * sizes[1] <= MOST_PAIRS:
+        size, other = len(self.a.members), len(self.b.members)
+        pairs = size * (size + 1) // 2 if self.a is self.b else size * other
+        if not mixed or not size * other > 1 or pairs > MOST_PAIRS:
             return []
         ours = alone(self.a, threads)
         if self.a is self.b:
-            return list(itertools.combinations_with_replacement(ours, 2))
-        return list(itertools.product(ours, alone(self.b, threads)))
+            found = itertools.combinations_with_replacement(ours, 2)
+        else:
+            found = itertools.product(ours, alone(self.b, threads))
+        return list(found)
 
     # The difference -----------------------------------------------------------------------
 
     def _terms(self, dimension: int) -> Terms | None:
         """The difference of both starts, if it has fixed numbers."""
-        exact: dict[Atom, Form] = {
-            atom: Form(known.exact)
-            for atom, known in self._launch.items()
-            if known.exact is not None
-        }
         given = [group.shared[dimension] for group in (self.a, self.b)]
+        named = (atom for start in given for atom in forms.atoms_of(start))
+        known = {atom: forms.knowledge(atom, self._launch) for atom in named if self.is_fixed(atom)}
+        exact = {a: Form(k.exact) for a, k in known.items() if k.exact is not None}
         starts = [substitute(start, exact, {}) for start in given] if exact else given
         if starts == given and starts[0] == starts[1]:
             atoms = forms.atoms_of(starts[0])
@@ -375,17 +380,20 @@ class TwoEnds:
         below = self.limits.get(atom) or grid_size_of(atom)
         if below is not None:
             self._add_limit(highs, below, 1, -1)
+        part = forms.form_under(atom).terms
         for sum_, known in group.facts.items():
-            sign = dict(forms.terms_of(sum_)).get(atom, 0) if sum_.kind == "sum" else 0
-            if abs(sign) != 1:
-                continue
-            rest = Form(0, forms.terms_of(sum_) - {(atom, sign)})
-            # rest + atom >= number, and rest - atom >= number.
-            ends = (lows, highs) if sign > 0 else (highs, lows)
-            for number, bounded in zip(known.ends, ends, strict=True):
-                if number is not None:
-                    self._add_limit(bounded, rest, -sign, sign * number)
-        for number, bounded in zip(self.range_of(atom, group), (lows, highs), strict=True):
+            held = forms.terms_of(sum_) if sum_.kind == "sum" else frozenset()
+            for sign in (1, -1):
+                own = {(one, sign * c) for one, c in part}
+                if not own <= held:
+                    continue
+                # rest + atom >= number, and rest - atom >= number.
+                ends = (lows, highs) if sign > 0 else (highs, lows)
+                for number, bounded in zip(known.ends, ends, strict=True):
+                    if number is not None:
+                        self._add_limit(bounded, Form(0, held - own), -sign, sign * number)
+        range_ = sums.interval_of(Form(0, part), lambda one: self.range_of(one, group))
+        for number, bounded in zip(range_, (lows, highs), strict=True):
             if number is not None:
                 bounded.append(Form(number))
         return lows, highs
@@ -452,11 +460,11 @@ class TwoEnds:
 
     def _bounds(self, terms: Terms, *, up: bool) -> list[Form]:
         """Sums of fixed numbers that the terms are never above (below): with the first bound of each unknown, and with the
-        last."""
+        last; also with what is known of sums of unknowns."""
         found: list[Form] = []
-        for place in (0, -1):
+        for said, place in itertools.product((terms, *self._in_sums(terms)), (0, -1)):
             total: Form = forms.ZERO
-            for (fixed, unknown), coefficient in terms.items():
+            for (fixed, unknown), coefficient in said.items():
                 lows, highs = self._limits(unknown)
                 known = highs if up == (coefficient > 0) else lows
                 if not known or (unknown != ONE and not all(map(self._is_not_negative, fixed))):
@@ -468,23 +476,72 @@ class TwoEnds:
                     found.append(total)
         return found
 
+    def _in_sums(self, terms: Terms) -> Iterator[Terms]:
+        """The terms with sums of unknowns of which something is known, each as one unknown.
+
+        1024 b + 4 t    with n - 256 b - t >= 1    -->    4 (256 b + t), which is below 4 n
+        """
+        known = {sum_ for group in (self.a, self.b) for sum_ in group.facts if sum_.kind == "sum"}
+        free = [[t for t in forms.terms_of(sum_) if not self.is_fixed(t[0])] for sum_ in known]
+        places = {(fixed, end_of(unknown)[0]) for fixed, unknown in terms if unknown != ONE}
+        for parts, (fixed, end) in itertools.product(free, places):
+            keys = {(fixed, _of_end(end, atom)): c for atom, c in parts}
+            factors = {divmod(terms.get(key, 0), c) for key, c in keys.items()}
+            if len(parts) < 2 or len(factors) > 1:
+                continue
+            ((factor, rest),) = factors
+            if factor and not rest:
+                others = {key: c for key, c in terms.items() if key not in keys}
+                whole = _of_end(end, Atom("sum", frozenset(parts)))
+                made = {**others, (fixed, whole): factor}
+                yield made
+                yield from self._in_sums(made)
+
     def _is_not_negative(self, atom: Atom) -> bool:
         least = self._least(atom)
         return least is not None and least >= 0
 
     def _is_positive(self, form: Form) -> bool:
         """Whether a sum of products of fixed numbers is above 0: with every number written as its least value and what it is
-        more, no coefficient is negative."""
+        more, no coefficient is negative; a remainder is at its largest where it is subtracted."""
         total: Form = forms.ZERO
-        for product, coefficient in forms.products_of(form):
+        for product, coefficient in forms.products_of(in_quotients(form)):
             made: Form = Form(coefficient)
             for atom in product:
-                least = self._least(atom)
+                modulus = forms.modulus_of(atom) if coefficient < 0 and len(product) == 1 else None
+                least = self._least(atom) if modulus is None else modulus - 1
                 if least is None:
                     return False
-                made = forms.multiplied(made, Form(least, frozenset({(atom, 1)})))
+                rest = frozenset({(atom, 1)} if modulus is None else ())
+                made = forms.multiplied(made, Form(least, rest))
             total = sums.add(total, made)
         return total.constant > 0 and all(coefficient >= 0 for _, coefficient in total.terms)
+
+
+def in_quotients(form: Form) -> Form:
+    """A sum of products with 4 (n div 4) + (n mod 4) for n where it has a part of these."""
+    products = list(forms.products_of(form))
+    atoms = {atom for product, _ in products for atom in product}
+    for atom in sorted(atoms, key=repr):
+        name, arguments = forms.operator_of(atom)
+        if name not in ("div", "mod") or not arguments[1].is_constant:
+            continue
+        x, divisor = arguments
+        for whole in (part for part, factor in x.terms if factor == 1 and part in atoms):
+            rest = expanded(forms.subtract(x, forms.of_atom(whole)))
+            if rest is None:
+                continue
+            quotient, remainder = (forms.call(n, x, divisor) for n in ("div", "mod"))
+            parts = sums.add(sums.scale(quotient, divisor.constant), remainder)
+            made: Form = forms.ZERO
+            for product, coefficient in products:
+                of = [
+                    sums.subtract(parts, rest) if one == whole else forms.of_atom(one)
+                    for one in product
+                ]
+                made = sums.add(made, reduce(forms.multiplied, of, Form(coefficient)))
+            return made
+    return form
 
 
 def _each_difference(a: list[Form], b: list[Form]) -> list[Form]:

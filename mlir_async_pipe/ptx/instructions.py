@@ -464,13 +464,16 @@ def _extract_bits(w: FunctionWriter, i: Instruction) -> None:
 
 @_row(VALUES, "bfi")
 def _insert_bits(w: FunctionWriter, i: Instruction) -> None:
+    """bfi.b32 d, a, b, 4, 28: a << 4 | b & 15, which is 16 a + (b & 15)."""
     target, inserted, into, first, count = i.operands
     kind = TYPES[_type(i)]
     start, length = w.integer(first), w.integer(count)
     mask = ((1 << length) - 1) << start
     field = w.binary("llvm.shl", w.read(inserted, kind), w.constant(start, kind))
     kept = w.binary("llvm.and", w.read(into, kind), w.constant(~mask, kind))
-    w.assign(target, w.binary("llvm.or", kept, w.binary("llvm.and", field, w.constant(mask, kind))))
+    if start + length < bits_of(kind):
+        field = w.binary("llvm.and", field, w.constant(mask, kind))
+    w.assign(target, w.binary("llvm.or", kept, field, "isDisjoint"))
 
 
 @_row(VALUES, "prmt")
