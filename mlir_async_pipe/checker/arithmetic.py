@@ -104,10 +104,15 @@ def signed(form: Form, bits: int) -> Form:
 
 
 def unsigned(form: Form, bits: int, facts: Facts) -> Form | None:
-    """The number that unsigned ops read; None where it may have more than 63 bits."""
+    """The number that unsigned ops read; None where it may have more than 63 bits. Of a number that fits because an op says so
+    the sign is kept apart, which may be known later: x + 2^32 (x < 0)."""
     if bits == 1 or _not_negative(form, facts):
         return form
-    return forms.modulo(form, 1 << bits, facts) if bits < INDEX_BITS else None
+    if bits >= INDEX_BITS:
+        return None
+    if _fits(form, bits, facts):
+        return forms.modulo(form, 1 << bits, facts)
+    return forms.add(form, forms.scale(is_negative(form, facts), 1 << bits))
 
 
 def _as_read(op: Typed, v: list[Form], facts: Facts) -> list[Form | None]:

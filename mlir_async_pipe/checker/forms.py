@@ -293,7 +293,11 @@ def _call_knowledge(name: str, arguments: tuple[Form, ...], facts: Known) -> Ato
     if name == "div":
         return AtomRange(*sums.divided(bounds(arguments[0], facts), arguments[1].constant))
     if name.startswith("cmp"):
-        return AtomRange(0, 1)
+        low, high = bounds(arguments[0], facts)
+        below, above = high is not None and high < 0, low is not None and low > 0
+        if name == "cmp<" and (below or above or low == 0):
+            return AtomRange(int(below), int(below))
+        return AtomRange(0, 0) if below or above else AtomRange(0, 1)
     if name == "wrap":
         return type_range(arguments[1].constant)
     if name.startswith(LOADED):

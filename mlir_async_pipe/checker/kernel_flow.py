@@ -85,8 +85,9 @@ from mlir_async_pipe.vocabulary.control_flow import (
     affine_for_bounds,
     leaves_region,
 )
+from mlir_async_pipe.vocabulary.launch_ids import launch_id
 from mlir_async_pipe.vocabulary.memory_names import MEMBER_TAKEN, POINTER_STEPS, taken_member
-from mlir_async_pipe.vocabulary.operator_table import FLOAT_COMPARISONS, is_operator
+from mlir_async_pipe.vocabulary.operator_table import FLOAT_COMPARISONS, OPERATORS, is_operator
 from mlir_async_pipe.vocabulary.tensor_memory import is_loaded
 
 # Calls deeper than this (recursion, above all) are lost.
@@ -544,7 +545,7 @@ def find_inductions(flow: Flow) -> None:
     if moved:
         _find_advances(flow, moved, sources)
     counting = [
-        one for one in flow.loops if one.bounds is None and (one.inductions or one.advances)
+        one for one in flow.loops if one.bounds is None and (one.inductions or _by_block(one, flow))
     ]
     bodies = dict(loop_bodies(flow).values()) if counting else {}
     for one in counting:
@@ -559,7 +560,7 @@ def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
     %slot = %k mod 3, %i = phi, %i + %size          None: no constant
     %more = %next < %n                              left out: a condition
     """
-    found: dict[int, int | None] = {**dict.fromkeys(loop.advances), **loop.inductions}
+    found: dict[int, int | None] = {**dict.fromkeys(_by_block(loop, flow)), **loop.inductions}
     made_of = {counter: {counter} for counter in loop.inductions}
     parts = [_runs_and_assigns(flow, block) for block in blocks]
     before = -1
@@ -582,6 +583,25 @@ def _find_counted(flow: Flow, loop: Loop, blocks: list[Block]) -> None:
         if is_operator(run.name, "cmp") and not found.keys().isdisjoint(run.operands):
             loop.compared.update(run.operands)
             loop.tested.update(*(made_of.get(n, ()) for n in run.operands))
+
+
+def _by_block(loop: Loop, flow: Flow) -> list[int]:
+    """The numbers that a loop moves on by constants and sizes of the block, which may be known."""
+    found = []
+    for target, (run, moved) in loop.advances.items():
+        steps = [flow.values[number][1] for number in run.operands if number != moved]
+        if is_operator(run.name, "add") and all(map(_is_of_sizes, steps)):
+            found.append(target)
+    return found
+
+
+def _is_of_sizes(value: Any) -> bool:
+    if not hasattr(value, "type"):
+        return False
+    of, op = launch_id(value), defining_op(value)
+    if of is not None or constant_value(value) is not None:
+        return of is None or of.kind == "block_size"
+    return op is not None and op.name in OPERATORS and all(map(_is_of_sizes, op.operands))
 
 
 def _runs_and_assigns(flow: Flow, block: Block) -> tuple[list[Run], list[tuple[int, int]]]:

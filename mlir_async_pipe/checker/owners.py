@@ -281,9 +281,9 @@ class Owners:
         whole = with_ranges(parts_of(a), parts_of(b))
         if whole and not threads_meet(self.threads, *whole):
             return False
-        beside_threads = with_threads(a), with_threads(b)
-        if beside_threads[0] is not None and beside_threads[1] is not None:
-            differences = self._ends(*beside_threads, blocks=False).differences()
+        first, second = with_threads(a), with_threads(b)
+        if first is not None and second is not None:
+            differences = self._ends(first, second, blocks=False).differences()
             if not differences.solve() or self._is_one_thread(differences):
                 return False
         pairs = ends.one_by_one(self.threads)

@@ -290,10 +290,8 @@ class TwoEnds:
             return []
         ours = alone(self.a, threads)
         if self.a is self.b:
-            found = itertools.combinations_with_replacement(ours, 2)
-        else:
-            found = itertools.product(ours, alone(self.b, threads))
-        return list(found)
+            return list(itertools.combinations_with_replacement(ours, 2))
+        return list(itertools.product(ours, alone(self.b, threads)))
 
     # The difference -----------------------------------------------------------------------
 
@@ -302,7 +300,9 @@ class TwoEnds:
         given = [group.shared[dimension] for group in (self.a, self.b)]
         named = (atom for start in given for atom in forms.atoms_of(start))
         known = {atom: forms.knowledge(atom, self._launch) for atom in named if self.is_fixed(atom)}
-        exact = {a: Form(k.exact) for a, k in known.items() if k.exact is not None}
+        exact: dict[Atom, Form] = {
+            a: Form(k.exact) for a, k in known.items() if k.exact is not None
+        }
         starts = [substitute(start, exact, {}) for start in given] if exact else given
         if starts == given and starts[0] == starts[1]:
             atoms = forms.atoms_of(starts[0])
@@ -462,7 +462,8 @@ class TwoEnds:
         """Sums of fixed numbers that the terms are never above (below): with the first bound of each unknown, and with the
         last; also with what is known of sums of unknowns."""
         found: list[Form] = []
-        for said, place in itertools.product((terms, *self._in_sums(terms)), (0, -1)):
+        ways = (terms, *self._in_sums(terms), *self._in_sums(self._apart(terms)))
+        for said, place in itertools.product(ways, (0, -1)):
             total: Form = forms.ZERO
             for (fixed, unknown), coefficient in said.items():
                 lows, highs = self._limits(unknown)
@@ -496,6 +497,20 @@ class TwoEnds:
                 made = {**others, (fixed, whole): factor}
                 yield made
                 yield from self._in_sums(made)
+
+    def _apart(self, terms: Terms) -> Terms:
+        """What both ends differ by as an unknown of each end, where others are: t - t' + 256 k as (t + 256 k) - t'."""
+        ends = {unknown: end_of(unknown)[0] for _, unknown in terms}
+        if max(ends.values(), default=-1) < 0:
+            return {}
+        found: Terms = {}
+        for (fixed, unknown), coefficient in terms.items():
+            if ends[unknown] >= 0 or unknown == ONE or self.is_fixed(unknown):
+                found[fixed, unknown] = coefficient
+            else:
+                found[fixed, at_end(0, unknown)] = coefficient
+                found[fixed, at_end(1, unknown)] = -coefficient
+        return found
 
     def _is_not_negative(self, atom: Atom) -> bool:
         least = self._least(atom)
