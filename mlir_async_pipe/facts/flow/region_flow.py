@@ -112,16 +112,21 @@ def successors(block: Block) -> list[Block]:
 
 
 def runs_again(op: Operation) -> bool:
-    """Whether control may come back to an op within its function: by an op around it that may run its regions more
-    than once, or along branches."""
+    """Whether control may come back to an op within its function."""
+    return repeated_in(op) is not None
+
+
+def repeated_in(op: Operation) -> Operation | None:
+    """The outermost op around `op`, within its function, in which control may come back to it: one that may run its
+    regions more than once, or has branches back between its blocks."""
+    found = None
     while (above := parent(op)) is not None and op.name not in FUNCTION_OPS:
         row = REGION_ROWS.get(above.name)
-        if row is None or row.flow not in ("branch", "once", "isolated"):
-            return True
-        if op.block in reached(successors(op.block), successors):
-            return True
+        once = row is not None and row.flow in ("branch", "once", "isolated")
+        if not once or op.block in reached(successors(op.block), successors):
+            found = above
         op = above
-    return False
+    return found
 
 
 def forwarded(end: Operation) -> list[Value]:

@@ -31,8 +31,15 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.region_flow import OUT, successors, targets
-from mlir_async_pipe.facts.values.memory_roots import Root, Space, may_alias, root_of, static_bytes
+from mlir_async_pipe.facts.flow.region_flow import OUT, repeated_in, successors, targets
+from mlir_async_pipe.facts.values.memory_roots import (
+    Root,
+    Space,
+    may_alias,
+    root_of,
+    static_bytes,
+    threads_may_meet,
+)
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
 from mlir_async_pipe.vocabulary import accesses, named_row, order_of, row_of
@@ -63,7 +70,7 @@ class _Touches:
     all: list[RootAccess] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
-    space: Space = "global"
+    root: Any = None
     _exposed: dict[Any, _Touches] = field(default_factory=dict)
 
     def add(self, touch: RootAccess) -> None:
@@ -104,7 +111,7 @@ def _any_between(places: list[int], start: int, end: int) -> bool:
 
 @dataclass
 class _Function:
-    """The accesses of one function by root, where its loops begin, and its barriers.
+    """The accesses of one function by root, where its ops with regions begin, and its barriers.
 
     `reachable` are the roots that others may point into: all but what the function allocates;
     `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
@@ -118,13 +125,27 @@ class _Function:
     reachable: dict[Any, Root] = field(default_factory=dict)
     workgroup: dict[Any, int] = field(default_factory=dict)
     workgroup_bytes: int = 0
-    loops: dict[Operation, int] = field(default_factory=dict)
+    holders: dict[Operation, int] = field(default_factory=dict)
     previous: dict[int, Operation] = field(default_factory=dict)
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
     orders: list[int] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
     lanes: int = 0
+
+    def standing(self, ranges: Iterable[tuple[int, int]]) -> dict[Any, tuple[Root, bool]]:
+        """The roots that are touched in some ranges of places, and whether they are written there."""
+        found: dict[Any, tuple[Root, bool]] = {}
+        for identity, touches in self.touches.items():
+            for begin, end in ranges:
+                first = bisect_left(touches.places, begin)
+                if first < bisect_left(touches.places, end):
+                    writes = bisect_left(touches.writes, begin) < bisect_left(touches.writes, end)
+                    found[identity] = (
+                        touches.root,
+                        writes or (identity in found and found[identity][1]),
+                    )
+        return found
 
 
 class Surroundings:
@@ -199,9 +220,41 @@ class Surroundings:
             )
         ]
         return (
-            {t.space for t in near if t.any_between(last, start, writing=not writes)},
-            {t.space for t in near if t.any_between(end, first, writing=not writes)},
+            {t.root.space for t in near if t.any_between(last, start, writing=not writes)},
+            {t.root.space for t in near if t.any_between(end, first, writing=not writes)},
         )
+
+    def conflicts_across(self, loop: Operation, *, noalias_arguments: bool) -> set[Space]:
+        """The spaces of accesses outside of the loop that may meet each other where the loop alone stands in between: one
+        before it and one after it, and any two in different rounds of what is around it; and of accesses that meet an
+        op there which orders memory for other threads."""
+        found, last, start, end, first = self._stretches(loop)
+        before, after = [(last, start)], [(end, first)]
+        pairs = [(before, after), (after, before)]
+        around = repeated_in(loop)
+        if around is not None and loop.block not in found.barriers:
+            _, begin, stop = self._span(around)
+            beside = [(begin, start), (end, stop)]
+            pairs.append((beside, beside))
+        # Of what the function allocates nothing else names a part but what comes from anywhere.
+        unknown = [key for key, root in found.reachable.items() if root.kind == "unknown"]
+        spaces = set[Space]()
+        for ranges, others in pairs:
+            standing = found.standing(others)
+            ordered = any(_any_between(found.orders, *each) for each in others)
+            for identity, (root, writes) in found.standing(ranges).items():
+                if ordered:
+                    spaces.add(root.space)
+                near = found.reachable if identity in found.reachable else unknown
+                for key in {identity, *near} & standing.keys():
+                    other, also = standing[key]
+                    if not (writes or also) or not threads_may_meet(root, other):
+                        continue
+                    if key == identity or may_alias(
+                        root, other, assume_noalias_arguments=noalias_arguments
+                    ):
+                        spaces |= {root.space, other.space}
+        return spaces
 
     def orders_outside(self, loop: Operation) -> tuple[bool, bool]:
         """Whether an op before and after the loop, up to the next barrier, orders memory for other threads."""
@@ -230,13 +283,13 @@ class Surroundings:
         return found.previous.get(start)
 
     def _span(self, loop: Operation) -> tuple[_Function, int, int]:
-        """The loop's function, and the places of the loop and of what follows it."""
+        """The function of a loop, or of what is around it, and the places of the op and of what follows it."""
         if loop not in self._spans:
             function = enclosing(loop, FUNCTION_OPS) or loop
             if function not in self._functions:
                 self._functions[function] = _read(function)
             found = self._functions[function]
-            start = found.loops[loop]
+            start = found.holders[loop]
             self._spans[loop] = found, start, start + len(list(walk(loop)))
         return self._spans[loop]
 
@@ -265,8 +318,9 @@ def _read(function: Operation) -> _Function:
         if name in plain and len(op.regions) == 0:
             continue
         row = row_of(op)
+        if len(op.regions):
+            found.holders[op] = place
         if name == "scf.for":
-            found.loops[op] = place
             before = last.get(op.block)
             if before is not None:
                 found.previous[place] = before
@@ -280,7 +334,7 @@ def _read(function: Operation) -> _Function:
         for root, touch in touches:
             identity = root.identity
             found.touches[identity].add(touch)
-            found.touches[identity].space = root.space
+            found.touches[identity].root = root
             if root.kind not in ("allocation", "attribution"):
                 found.reachable[identity] = root
             if root.space == "workgroup" and identity not in found.workgroup:

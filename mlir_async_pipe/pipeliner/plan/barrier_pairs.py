@@ -196,9 +196,12 @@ def _boundary(
     around: Surroundings,
     noalias_arguments: bool,
 ) -> Boundary:
-    """The accesses outside the loop that a barrier of the body ordered against its own."""
+    """The accesses outside the loop that a barrier of the body ordered against its own, and against each other."""
     loop = units.body.loop
-    before, after = set[Space](), set[Space]()
+    before = set[Space]()
+    after = around.conflicts_across(loop, noalias_arguments=noalias_arguments)
+    fences = [(op, row_of(op).barrier) for op in barriers_of(units.body)]
+    after &= set().union(*(spaces(op) for op, spaces in fences if spaces is not None))
     repeated = runs_again(loop)
     ordered_before, ordered_after = around.orders_outside(loop)
     for region in shared:
