@@ -166,11 +166,11 @@ class Site:
     def result_type(self, number: int = 0) -> Any:
         return self.op.results[number].type
 
-    def operand_type(self, number: int = 0) -> Any:
+    def operand_type(self, number: int) -> Any:
         return self.op.operands[number].type
 
-    def result_kind(self, number: int = 0) -> Kind:
-        return kind_of(self.result_type(number), self.op)
+    def result_kind(self) -> Kind:
+        return kind_of(self.result_type(), self.op)
 
     def operand_kind(self, number: int = 0) -> Kind:
         return kind_of(self.operand_type(number), self.op)
@@ -532,7 +532,7 @@ class Decoder:
         )
 
 
-def size_in_memory(kind: Any, at: Any = None) -> int:
+def size_in_memory(kind: Any, at: Any) -> int:
     """Bytes from one value of an LLVM type to the next in memory; raises MachineError (unsupported-type)."""
     try:
         return layout_of(kind).stride_bytes

@@ -211,8 +211,8 @@ def _was_cancelled(w: FunctionWriter, i: Instruction) -> None:
         w.assign(one, w.make(op, (w.read(answer, "i128"),), kind, query))
 
 
-def _scope_at(place: int) -> str:
-    return f"scope = #nvvm.mem_scope<{{{place}}}>"
+# The fifth part of an instruction says for whom.
+_SCOPE = "scope = #nvvm.mem_scope<{4}>"
 
 
 def _waits_in(i: Instruction) -> str:
@@ -279,12 +279,10 @@ EFFECTS |= {
         for proxy, op in (("", ""), ("proxy.async::generic.", "proxy."))
         for order, space in (("acquire", "cluster"), ("release", "cta"))
     },
-    "fence.proxy.tensormap::generic.release": OneOp(
-        "nvvm.fence.proxy.release", properties=_scope_at(4)
-    ),
+    "fence.proxy.tensormap::generic.release": OneOp("nvvm.fence.proxy.release", properties=_SCOPE),
     # fence.proxy.tensormap::generic.acquire.gpu [map], 128;
     "fence.proxy.tensormap::generic.acquire": OneOp(
-        "nvvm.fence.proxy.acquire", "generic i32", "", _scope_at(4)
+        "nvvm.fence.proxy.acquire", "generic i32", "", _SCOPE
     ),
     "griddepcontrol": OneOp("nvvm.griddepcontrol", properties="kind = #nvvm<grid_dep_action {1}>"),
     "mbarrier.init": OneOp("nvvm.mbarrier.init", "mbarrier i32"),

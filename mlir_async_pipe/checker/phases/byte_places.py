@@ -292,7 +292,7 @@ _FAMILY = 1 << 20
 _OF_MAPS = 1 << 19
 
 
-def global_root(family: int, number: int, *, of_maps: bool = False) -> int:
+def global_root(family: int, number: int, *, of_maps: bool) -> int:
     """A root of global memory that tensor copies may touch, or of their maps; those of one family may be one memory."""
     return -1 - (family * _FAMILY + number + of_maps * _OF_MAPS)
 

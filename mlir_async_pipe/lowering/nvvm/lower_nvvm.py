@@ -191,9 +191,7 @@ def _spilled(assembled: Assembled) -> int:
 # Code of LLVM --------------------------------------------------------------------------------
 
 
-def ptx_text(
-    module: Any, chip: Chip, seconds: dict[str, float] | None = None
-) -> Generator[None, None, str]:
+def ptx_text(module: Any, chip: Chip, seconds: dict[str, float]) -> Generator[None, None, str]:
     """The PTX of the module's kernels; yields while the back end works, whose steps' times are
     added to `seconds`.
 

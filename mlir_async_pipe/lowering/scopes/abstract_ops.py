@@ -297,7 +297,7 @@ class AbstractOpsPlan:
         return {queue_number(s) for s, found in self.scopes if isinstance(found, ScopeCopies)}
 
 
-def plan_functions(root: Any, chip: Chip, refuse: Refuse | None = None) -> list[AbstractOpsPlan]:
+def plan_functions(root: Any, chip: Chip, refuse: Refuse | None) -> list[AbstractOpsPlan]:
     """Decide about the abstract ops of every function below `root` that has any.
 
     Queues belong to a thread, not to a function: a commit also covers copies that callees

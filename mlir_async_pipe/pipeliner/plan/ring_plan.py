@@ -317,8 +317,8 @@ def plan_ring(
     loop: Operation,
     noalias_arguments: bool,
     around: Surroundings,
-    roles: Roles = "auto",
-    beside: tuple[Operation, ...] = (),
+    roles: Roles,
+    beside: tuple[Operation, ...],
     places: RingPlaces | None = None,
 ) -> RingPlan:
     """Decide everything but roles, and how many slots there are, which `share_rings` does; `beside` are

@@ -269,8 +269,8 @@ def check_independent(
     ready: tuple[Operation, ...],
     transactions: tuple[Transaction, ...],
     noalias_arguments: bool,
-    meetings: tuple[Operation, ...] = (),
-    by_others: str = "",
+    meetings: tuple[Operation, ...],
+    by_others: str,
 ) -> None:
     """Nothing that copies overtake writes what they read; `outer` are the ops between the mbarriers,
     of which the last of `ready` are the initialisation, and the loop; `by_others`: which

@@ -219,7 +219,7 @@ class RingLoop:
         self._drain()
         return self.expand(slot, phase, plan.ahead, plan.stages)
 
-    def lower_apart(self, empty: Value, first_empty: int = 0) -> None:
+    def lower_apart(self, empty: Value, first_empty: int) -> None:
         """Lower the loop whose copies are those of a partition of their own, each after its slot was given
         back. `first_empty`: which mbarrier of the group says when slot 0 is free, as of the input's one."""
         self._begin()
