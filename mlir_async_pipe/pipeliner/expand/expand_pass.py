@@ -41,6 +41,7 @@ from mlir_async_pipe.pipeliner.expand.wave_turns import asks_for_turns, check_bl
 from mlir_async_pipe.pipeliner.expand.wide_stores import (
     WidePlan,
     plan_wide_stores,
+    write_own_wide_stores,
     write_wide_stores,
 )
 from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import Rooms
@@ -139,10 +140,9 @@ class _Expander:
                 budgets = [
                     register_budget(p.loop, limits.chip) if limits.chip else None for p in made
                 ]
-                # Where tiles overlap, the next one's copies fill the buffers while this one's sums are stored.
-                overlaps = self.options.overlap_outer
-                wide = [] if overlaps else plan_wide_stores(made, limits, around, session)
-                residuals = plan_residuals(made, limits, around, session)
+                wide = plan_wide_stores(made, limits, around, session)
+                spent = sum(each.own_bytes for each in wide)
+                residuals = plan_residuals(made, limits, around, session, spent)
             for loop, found in plans:
                 if found is None:
                     place_unexpanded(loop)
@@ -153,6 +153,10 @@ class _Expander:
             # Of groups with tiles of their own one stores while the other one multiplies.
             together = [plan for ring in rings for plan in ring if not plan.beside]
             mark_stores([(*plan.outer, plan.loop)[0] for plan in together])
+            for stores in wide:
+                if stores.buffer is None:
+                    write_own_wide_stores(stores)
+            wide = [stores for stores in wide if stores.buffer is not None]
             carried = _write_round(made, rings, wide, residuals, self.module)
             for record, block, budget, taken in zip(records, blocks, budgets, carried, strict=True):
                 session.record("loops", replace(record, carried_registers=taken))

@@ -87,10 +87,11 @@ class Residuals:
 
 
 def plan_residuals(
-    plans: list[Plan], limits: Limits, around: Surroundings, session: Session
+    plans: list[Plan], limits: Limits, around: Surroundings, session: Session, spent: int = 0
 ) -> list[Residuals]:
-    """What is to be copied ahead after each loop that asks for it; remarks say what is, and what is not, and why."""
-    found, spent = [], 0
+    """What is to be copied ahead after each loop that asks for it; remarks say what is, and what is not, and why. `spent`
+    bytes of workgroup memory are what stores take."""
+    found = []
     for plan in plans:
         if names.choice(plan.loop, names.RESIDUALS) != "async":
             continue

@@ -18,12 +18,15 @@ what later stores write; what comes after all of them comes after a barrier.
 where it asks for less: lines of 128 bytes of global memory, and wavefronts of workgroup memory, one instruction of a
 warp after the other. "tile" does it wherever it can be done, "direct" never. Addresses and strides that are not known to be multiples of 16 bytes are tested once, and the stores
 stay beside for all others.
+
+Where tiles overlap (`overlap-outer`) the next tile's copies fill the buffers meanwhile: each warp has memory of its own there, only
+if it is asked for ("tile"), and its lanes meet instead of the block.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from math import gcd, prod
@@ -77,6 +80,7 @@ from mlir_async_pipe.pipeliner.expand.write.versioned_buffers import VersionedBu
 from mlir_async_pipe.pipeliner.normalise.aligned_versions import are_multiples
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan, buffer_value
 from mlir_async_pipe.pipeliner.plan.make_plan import Limits, Plan
+from mlir_async_pipe.pipeliner.plan.memory_limit import workgroup_bytes
 from mlir_async_pipe.session.report import Session
 from mlir_async_pipe.vocabulary import Access, accesses, order_of, row_of
 from mlir_async_pipe.vocabulary.barriers import write_fence, write_warp_barrier
@@ -140,14 +144,15 @@ class Round:
 
 @dataclass(frozen=True)
 class WidePlan:
-    """Stores that go through `buffer`, of blocks of `block` threads, in `rounds` of `rows` x `columns`, by the order of the program.
+    """Stores that go through `buffer`, or where tiles overlap (None) through memory of their own, of blocks of `block` threads,
+    in `rounds` of `rows` x `columns`, by the order of the program.
 
     `axes` are the dimensions of rows and columns, `lanes` what each of the five bits of a lane's number adds to them;
     `pitch_bytes` from row to row of the buffer. `tested`: addresses and strides are tested for multiples of
     16 bytes. `ends`: the kernel ends after the stores."""
 
     plan: Plan
-    buffer: BufferPlan
+    buffer: BufferPlan | None
     block: Size
     memory: Value
     rounds: tuple[Round, ...]
@@ -158,6 +163,12 @@ class WidePlan:
     pitch_bytes: int
     tested: bool
     ends: bool
+
+    @property
+    def own_bytes(self) -> int:
+        """Workgroup memory that it takes."""
+        warps = prod(self.block) // LANES
+        return warps * self.rows * self.pitch_bytes if self.buffer is None else 0
 
 
 def plan_wide_stores(
@@ -174,15 +185,22 @@ def plan_wide_stores(
         if through == "direct" or block is None or prod(block) % LANES or block[0] % LANES:
             continue
         reader = _Reader(block)
-        for stores in _groups(plan.loop, reader):
+        for stores in _groups(plan, reader):
             if stores[0].op in taken:
                 continue
             taken |= {store.op for store in stores}
-            chooser = _Chooser(plan, plans, stores, reader, limits, limits.chip, around)
+            spent = sum(each.own_bytes for each in made)
+            chooser = _Chooser(plan, plans, stores, reader, limits, limits.chip, around, spent)
             if through == "auto" and not chooser.wastes_sectors():
                 continue
             try:
                 chosen, words = chooser.choose(whenever=through == "tile")
+                if chosen.own_bytes and through == "auto":
+                    raise _Refusal(
+                        f"where tiles overlap they take {chosen.own_bytes} bytes of workgroup memory of their own, "
+                        'which `async_pipe.store_through = "tile"` asks for',
+                        stores[0].op,
+                    )
             except _Refusal as why:
                 if through == "tile" or chooser.is_scattered():
                     session.diagnostics.remark(
@@ -239,21 +257,32 @@ class _Reader:
         return numbers, frozenset(common), found if parts else None
 
 
-def _groups(loop: Operation, reader: _Reader) -> Iterator[list[_Store]]:
-    """Plain stores to global memory after a loop that may belong together, in blocks that all threads run."""
-    for below, above in pairwise((loop, *ancestors(loop))):
-        # A loop around that is pipelined, too, comes later, and looks after itself.
-        if is_function(below) or (above.name == "scf.for" and is_requested(above)):
-            return
-        block = operations(below.block)
+def _groups(plan: Plan, reader: _Reader) -> Iterator[list[_Store]]:
+    """Plain stores to global memory after a loop, or after the steps of a tile, that may belong together, in blocks that all
+    threads run."""
+    for ops in _following(plan):
         found: dict[Any, list[_Store]] = {}
-        for op in block[block.index(below) + 1 :]:
+        for op in ops:
             store = _store(op, reader)
             if store is not None:
                 found.setdefault(store.kind, []).append(store)
         for stores in found.values():
             if len(stores) > 1 and reader.uniformity.divergent_control(stores[0].op) is None:
                 yield stores
+
+
+def _following(plan: Plan) -> Iterator[list[Operation]]:
+    """What comes after a loop, block by block."""
+    if plan.tiles is not None:
+        tail = plan.tiles.tail
+        yield [] if tail is None else operations(tail.regions[0].blocks[0])
+        return
+    for below, above in pairwise((plan.loop, *ancestors(plan.loop))):
+        # A loop around that is pipelined, too, comes later, and looks after itself.
+        if is_function(below) or (above.name == "scf.for" and is_requested(above)):
+            return
+        block = operations(below.block)
+        yield block[block.index(below) + 1 :]
 
 
 def _store(op: Operation, reader: _Reader) -> _Store | None:
@@ -309,9 +338,12 @@ class _Chooser:
         limits: Limits,
         chip: Chip,
         around: Surroundings,
+        spent: int,
     ) -> None:
         self.plan, self.plans, self.stores = plan, plans, stores
         self.reader, self.limits, self.chip, self.around = reader, limits, chip, around
+        # Workgroup memory that other stores take.
+        self.spent = spent
         self.traffic = WarpTraffic(reader.block, chip)
         self.first = stores[0].op
         self.memory = stores[0].access.memory
@@ -327,8 +359,11 @@ class _Chooser:
     def choose(self, whenever: bool) -> tuple[WidePlan, str]:
         """The plan, and what it says to the user. Raises _Refusal."""
         axes, lanes, starts = self._layout()
-        buffer = self._buffer()
-        room = buffer.versions * buffer.slot_bytes // (prod(self.reader.block) // LANES)
+        # Where tiles overlap the next one's copies fill the buffers while this one's sums are stored.
+        buffer = self._buffer() if self.plan.tiles is None else None
+        warps = prod(self.reader.block) // LANES
+        room = self._own_room() if buffer is None else buffer.versions * buffer.slot_bytes
+        room, through = room // warps, "memory of their own" if buffer is None else str(buffer.root)
         now = self.asked()
         best: tuple[int, int, list[list[int]], tuple[int, int], int] | None = None
         order = sorted(range(len(self.stores)), key=lambda n: tuple(starts[n]))
@@ -344,14 +379,19 @@ class _Chooser:
                 if shape[0] * pitch > room:
                     break
                 asked, lines = self._asked_through(starts[rounds[0]], lanes, shape, pitch)
-                if best is None or count * asked < best[0]:
+                # Of memory of their own as little as will do.
+                less = best is not None and buffer is None and count * asked == best[0]
+                less = less and best is not None and shape[0] * pitch < best[3][0] * best[4]
+                if best is None or count * asked < best[0] or less:
                     best = count * asked, count * lines, rounds, shape, pitch
         if best is None:
             raise _Refusal(
-                f"no part of the {room} bytes that a warp has of {buffer.root} holds whole rows of 16 bytes",
+                f"no part of the {room} bytes that a warp has of {through} holds whole rows of 16 bytes",
                 self.first,
             )
         asked, lines, rounds, shape, pitch = best
+        if buffer is None:
+            through += f", {warps * shape[0] * pitch} bytes,"
         if not whenever and asked >= now:
             raise _Refusal(
                 f"through workgroup memory they would ask for {asked} lines and wavefronts, now for {now} lines",
@@ -381,7 +421,7 @@ class _Chooser:
             tested, _ends_kernel(made[-1].last),
         ), (
             f"{len(self.stores)} stores of {self.elements * self.size} bytes a lane become {wide} of {WIDE_BYTES} "
-            f"bytes, by way of {buffer.root} in {len(made)} round{'s' if len(made) > 1 else ''}: {lines} lines of {LINE_BYTES} bytes, not {now}"
+            f"bytes, by way of {through} in {len(made)} round{'s' if len(made) > 1 else ''}: {lines} lines of {LINE_BYTES} bytes, not {now}"
             + (", where addresses and strides are multiples of 16 bytes" if tested else "")
         )  # fmt: skip
 
@@ -514,6 +554,18 @@ class _Chooser:
             raise _Refusal(why, self.plan.loop)
         return max(free, key=lambda buffer: buffer.versions * buffer.slot_bytes)
 
+    def _used(self) -> int:
+        planned = {buffer.root.identity for buffer in self.plan.buffers}
+        beside = self.around.workgroup_bytes_beside(self.plan.loop, planned)
+        return self.spent + beside + workgroup_bytes(self.plan.buffers)
+
+    def _own_room(self) -> int:
+        """The bytes of workgroup memory that are left. Raises _Refusal."""
+        limit, used = self.limits.workgroup_bytes or self.chip.workgroup_bytes, self._used()
+        if used >= limit:
+            raise _Refusal(f"{used} of {limit} bytes of workgroup memory are in use", self.first)
+        return limit - used
+
     def _check_passed(self, rounds: list[Round], places: dict[Operation, int]) -> None:
         """Raise _Refusal if a store would be moved over what may touch its memory, or orders it."""
         ops = operations(self.first.block)
@@ -593,9 +645,41 @@ def _ends_kernel(store: Operation) -> bool:
 # The written stores --------------------------------------------------------------------------
 
 
+def write_own_wide_stores(plan: WidePlan) -> None:
+    """Write those of one plan whose tiles overlap, before its loop is written.
+
+    A warp has memory of its own: its lanes alone meet, before a round, and after the last one, as the threads of a place
+    change from tile to tile."""
+    function = enclosing(plan.plan.loop, FUNCTION_OPS)
+    assert function is not None
+    write = IntegerWriter.before(operations(function.regions[0].blocks[0])[0])
+    element = ir.MemRefType(plan.memory.type).element_type
+    kind = ir.MemRefType.get(
+        [prod(plan.block) // LANES, plan.rows * plan.pitch_bytes // element_bytes(plan.memory)],
+        element,
+        memory_space=attribute("#gpu.address_space<workgroup>", write.context),
+        loc=write.location,
+    )
+    sizes = {
+        "alignment": attribute(f"{WIDE_BYTES} : i64", write.context),
+        "operandSegmentSizes": attribute("array<i32: 0, 0>", write.context),
+    }
+    _write(
+        plan,
+        write.make("memref.alloc", (), kind, sizes),
+        lambda _, ip, loc: write_warp_barrier(ip, loc),
+    )
+
+
 def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> None:
     """Write the rounds of one plan, each where its last store stands."""
-    (buffer,) = (b.value for b in buffers if b.plan.root.identity == plan.buffer.root.identity)
+    root = plan.buffer and plan.buffer.root
+    (buffer,) = (b.value for b in buffers if root and b.plan.root.identity == root.identity)
+    _write(plan, buffer, write_fence)
+
+
+def _write(plan: WidePlan, buffer: Value, meet: Callable[[Any, Any, Any], None]) -> None:
+    """Write the rounds; before each, and after the last one, those `meet` who use a place in turn."""
     ops = operations(plan.rounds[0].stores[0].block)
     order = {op: number for number, op in enumerate(ops)}.__getitem__
     aligned: Value | None = None
@@ -611,11 +695,11 @@ def write_wide_stores(plan: WidePlan, buffers: Iterable[VersionedBuffer]) -> Non
         together = list(rounds)
         for of_round in together:
             # A barrier orders all that was read before, for the proof too, which need not compare it any more.
-            write_fence(("workgroup",), write.ip, loc)
+            meet(("workgroup",), write.ip, loc)
             writer.write(of_round)
         if together[-1] == plan.rounds[-1] and not plan.ends:
             # Also of the stores as written: around both may be a loop, in which the threads of a place change with the version.
-            write_fence(ALL_SPACES - {"private"}, end, loc)
+            meet(ALL_SPACES - {"private"}, end, loc)
         stores = sorted((op for of_round in together for op in of_round.stores), key=order)
         for op in stores:
             if plan.tested:

@@ -317,3 +317,72 @@ def test_what_is_not_known_to_be_the_same_is_refused(text: str, why: str) -> Non
     assert 16 not in stored_bytes(module) and not said(report, "stores-through-tile")
     assert all(why in one for one in said(report, "stores-as-written"))
     assert bool(said(report, "stores-as-written")) == bool(why)
+
+
+# Tiles that overlap -----------------------------------------------------------------------------
+
+
+def overlapping(through: str, warps: int = 2, **options: object) -> tuple[ir.Module, Report]:
+    """C = max(A B + bias, 0) + R in f16, of 32x32 tiles of a warp; the next tile's copies start in this one."""
+    text = gemm_text(
+        *(f"--tile-m={32 * warps}", "--tile-n=32", f"--warps-m={warps}", "--warps-n=1"),
+        *("--persistent", "--residual=direct"),
+    )
+    module = ir.Module.parse(annotated(text, through))
+    return module, pipeline(module, target=TARGET, overlap_outer=True, **options)
+
+
+def test_where_tiles_overlap_each_warp_has_memory_of_its_own() -> None:
+    module, report = overlapping("tile")
+    (message,) = said(report, "stores-through-tile")
+    assert message.startswith(
+        "16 stores of 4 bytes a lane become 4 of 16 bytes, by way of memory of their own, "
+    )
+    assert not check(module).diagnostics
+    assert stored_bytes(module).count(16) == 4
+    for m, n, k, blocks in ((128, 96, 160, 1), (128, 96, 160, 4), (64, 64, 64, 2)):
+        (a, b, _), product = operands((m, n, k), "f16")
+        bias, residual = np.arange(n, dtype=np.float32) - n // 2, np.ones((m, n), np.float16)
+        arguments = [a, b, np.full((m, n), -7, np.float16), bias, residual]
+        done = machine.run(
+            module, "gemm", arguments, threads=64, grid=(blocks, 1), completion="late"
+        )
+        wanted = (np.maximum(product + bias, 0) + residual).astype(np.float16)
+        assert not done.races and np.array_equal(done.arrays[2], wanted)
+
+
+def test_lanes_of_a_warp_that_do_not_meet_race_where_tiles_overlap() -> None:
+    """Before they read what others wrote, and before they write what others read."""
+    module, _ = overlapping("tile", warps=1)
+    text = str(module)
+    assert not check(module).diagnostics
+    meetings = len(re.findall(MEET, text))
+    assert meetings >= 5
+    for number in (1, 2):
+        module = ir.Module.parse(text)
+        [op for op in walk(module) if op.name == MEET][number].erase()
+        codes = {one.code for one in check(module).diagnostics}
+        # Of iterations that alignment and trips decide it is not certain.
+        assert codes and codes <= {"missing-barrier", "unknown-hazard"}, number
+
+
+def test_memory_of_their_own_is_asked_for_and_has_to_fit() -> None:
+    module, report = overlapping("auto")
+    (message,) = said(report, "stores-as-written")
+    assert re.fullmatch(
+        r"16 stores of 2 elements a lane stay as they are: where tiles overlap they take \d+ bytes of workgroup memory "
+        r'of their own, which `async_pipe.store_through = "tile"` asks for',
+        message,
+    )
+    assert 16 not in stored_bytes(module)
+    # Three slots of 64 and of 32 rows of 64 bytes.
+    used = 3 * (64 + 32) * 64
+    _, report = overlapping("tile", smem_limit=used)
+    (message,) = said(report, "stores-as-written")
+    assert message.endswith(f"{used} of {used} bytes of workgroup memory are in use")
+
+
+def test_a_loop_whose_tiles_stay_apart_uses_its_buffers() -> None:
+    module = ir.Module.parse(annotated(gemm(), "tile"))
+    report = pipeline(module, target=TARGET, overlap_outer=True)
+    assert "by way of attribution" in said(report, "stores-through-tile")[0]
