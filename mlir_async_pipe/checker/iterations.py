@@ -366,9 +366,9 @@ class Iterations:
         count = None if high is None else -(-high // step)
         known = AtomRange(0, None if count is None else max(count - 1, 0))
         atom = summary_atom(variable, known)
-        if step == 1:
-            limits, length = self.values.limits, forms.subtract(upper, lower)
-            limits[atom] = length if limits.get(atom, length) == length else None
+        limits, length = self.values.limits, forms.subtract(upper, lower)
+        trips = forms.floor_divide(forms.add(length, Form(step - 1)), step, state.facts)
+        limits[atom] = trips if limits.get(atom, trips) == trips else None
         value = forms.add(lower, forms.scale(forms.of_atom(atom), step))
         return stored(value, self.flow.loops[number].bits, state.facts)
 

@@ -481,6 +481,7 @@ class TwoEnds:
         """The terms with sums of unknowns of which something is known, each as one unknown.
 
         1024 b + 4 t    with n - 256 b - t >= 1    -->    4 (256 b + t), which is below 4 n
+        32 k            with n - 8 k >= 1          -->    4 (8 k)
         """
         known = {sum_ for group in (self.a, self.b) for sum_ in group.facts if sum_.kind == "sum"}
         free = [[t for t in forms.terms_of(sum_) if not self.is_fixed(t[0])] for sum_ in known]
@@ -488,7 +489,8 @@ class TwoEnds:
         for parts, (fixed, end) in itertools.product(free, places):
             keys = {(fixed, _of_end(end, atom)): c for atom, c in parts}
             factors = {divmod(terms.get(key, 0), c) for key, c in keys.items()}
-            if len(parts) < 2 or len(factors) > 1:
+            # One of an unknown by itself is one of its limits.
+            if sum(abs(c) for _, c in parts) < 2 or len(factors) > 1:
                 continue
             ((factor, rest),) = factors
             if factor and not rest:
