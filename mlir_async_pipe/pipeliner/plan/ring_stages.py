@@ -13,14 +13,13 @@ were committed after the last of them: how many is counted in each part of the p
 goes with what it needs, in the earliest stage; addresses go with their products. No product is in flight from step to
 step, and a step gives a tile back that the last stage has read.
 
-The last group of products runs beside what is computed after the first wait, and is issued in two halves where special
-functions come after other arithmetic there: so tensor cores get something to do twice in a step, and the other half is
-there before they have done the first.
+The last group of products runs beside what is computed after the first wait, and is issued in two halves where several
+special functions need the same there, the second after that: so tensor cores get something new to do twice in a step.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -249,11 +248,16 @@ class StageOrder:
             for number in chosen:
                 place(number)
 
-        special = reached((n for n in self.stage if is_special(self.body.ops[n])), after)
+        needed_by = Counter[int]()
+        for number in self.stage:
+            if is_special(self.body.ops[number]):
+                needed_by.update(reached([number], before.__getitem__))
+        # What several special functions need: what one alone needs is computed beside the others.
+        needed_by_several = {n for n, count in needed_by.items() if count > 1}
         queue = [group.commit for group in self.in_queue_order]
         last = {n: max(queue.index(group.commit) for group in own) for n, own in self.own.items()}
         waits = sorted(self.own, key=last.__getitem__)
-        halves = self._halves(waits, special, after)
+        halves = self._halves(waits, needed_by_several, after)
         later: list[int] = []
         for group in self.in_queue_order:
             # The fence stands before the first product, after all that these need from elsewhere.
@@ -267,7 +271,7 @@ class StageOrder:
             waiting = reached((n for n in self.own if n not in order), after) | {*later}
             ready = [n for n in sorted(self.stage) if n not in waiting]
             if later and wait is not waits[0]:
-                place_all(n for n in ready if n not in special)
+                place_all(n for n in ready if n in needed_by_several)
                 place_all(later)
                 later = []
             place_all(ready)
@@ -281,17 +285,16 @@ class StageOrder:
         return in_order
 
     def _halves(
-        self, waits: list[int], special: set[int], after: Callable[[int], list[int]]
+        self, waits: list[int], early: set[int], after: Callable[[int], list[int]]
     ) -> tuple[int, int] | None:
         """The products of the last group between which it is cut, None where nothing is gained by that: if the first wait is
-        for it, or nothing comes before special functions."""
+        for it, or several special functions need nothing that comes after it."""
         group = self.in_queue_order[-1]
         products = [n for n in group.ops[:-1] if not row_of(self.body.ops[n]).fences_sums]
         of_first: set[int] = reached(waits[:1], after)
         of_others: set[int] = reached(waits[1:], after)
         between = of_first - of_others - {*waits}
-        beside = between & special and between - special
-        if group in self.own[waits[0]] or len(products) < 2 or not beside:
+        if group in self.own[waits[0]] or len(products) < 2 or not between & early:
             return None
         middle = len(products) // 2
         return products[middle - 1], products[middle]

@@ -21,7 +21,9 @@ from mlir_async_pipe import api
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 from mlir_async_pipe.chips.target import Target
+from mlir_async_pipe.facts.costs.cost_model import SPECIAL, TENSOR
 from mlir_async_pipe.machine.validation import Data, validate
+from mlir_async_pipe.pipeliner.schedule.modulo import rings
 from mlir_async_pipe.pipeliner.schedule.modulo.schedule_loop import ScheduleRecord
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import ScheduleOptions
 from mlir_async_pipe.pipeliner.schedule.schedule_pass import run as schedule
@@ -122,7 +124,7 @@ def test_two_groups_of_attention_take_turns_as_in_flash_attention_3():
 
 @pytest.mark.parametrize(
     ("made", "interval", "roles", "hand"),
-    [(HopperAttention(plain=True), 489, "specialised", 489), (PLAIN, 1024, "alternating", 1024)],
+    [(HopperAttention(plain=True), 508, "specialised", 506), (PLAIN, 1024, "alternating", 1024)],
 )
 def test_the_plain_loop_of_attention_gets_the_order_of_flash_attention_3(
     made, interval, roles, hand
@@ -146,12 +148,30 @@ def test_the_plain_loop_of_attention_gets_the_order_of_flash_attention_3(
 
 
 @pytest.mark.parametrize("plain", [True, False])
-def test_a_second_half_in_no_turn_leaves_special_functions_no_time_to_be_idle(plain: bool) -> None:
-    """66 exponentials of two groups, 8 cycles each. In the other's turn it is multiplied before that one's products are over;
-    if a turn held the wait for the scores and their largest, tensor cores would be idle in it, and the interval 1222."""
-    made = HopperAttention(keys=128, warpgroups=2, stages=2, plain=plain)
-    record, _ = scheduled(optimal(made))
-    assert (record.interval, record.roles, record.proven) == (2 * 66 * 8, "alternating", True)
+def test_largest_scores_and_weights_are_computed_before_and_after_the_second_half(
+    plain, monkeypatch
+):
+    """Each holds the warps for as long as its units at least: 34 exponentials of 8 cycles, 32 maxima of 1."""
+    texts, made = [], rings.RingProblem.__init__
+
+    def remember(self, plan, text, *more):
+        texts.append(text)
+        made(self, plan, text, *more)
+
+    monkeypatch.setattr(rings.RingProblem, "__init__", remember)
+    scheduled(optimal(HopperAttention(plain=plain)))
+    halves = {id(t): t for t in texts if [s.kind for s in t.steps].count("products") == 3}
+    assert halves
+    for text in halves.values():
+        for step in text.steps:
+            assert step.held >= max(step.uses.values(), default=0) or step.kind != "compute"
+        kinds = [step.kind for step in text.steps]
+        at = len(kinds) - 1 - kinds[::-1].index("products")
+        largest, half, weights = text.steps[at - 1 : at + 2]
+        assert kinds[at - 2 : at + 2] == ["done", "compute", "products", "compute"]
+        assert half.uses[TENSOR] == 2 * 16 * 2
+        assert SPECIAL not in largest.uses and 32 <= largest.held < 64
+        assert weights.uses[SPECIAL] == weights.held == 34 * 8
 
 
 def test_what_the_plain_loop_of_attention_computes_is_kept_for_all_data():

@@ -307,9 +307,10 @@ class Text:
         self.wait = model.unit_of(WAIT, WAIT)
         self.steps: list[Step] = []
         self.groups = 0
-        # What is computed since the last step, and before that since the last wait, by stage.
+        # What is computed since the last step, of one stage; by stage, all since the last wait and the cycles of its steps.
         self.since: list[Operation] = []
-        self.computed: dict[int, list[Operation]] = defaultdict(list)
+        self.of_stage = 0
+        self.computed: dict[int, tuple[list[Operation], float]] = {}
         self.issued: list[Operation] = []
         self.stage = 0
         self.group_of: dict[Operation, int] = {}
@@ -327,8 +328,6 @@ class Text:
         if plan.stages is not None:
             order, stages = plan.stages.order, plan.stages.stages
         for op, stage in zip(order, stages, strict=True):
-            if stage != self.stage:
-                self._end_computing()
             self.stage = stage
             if op in places:
                 self._add("ready", places[op], self.wait.latency, self.of_phase)
@@ -372,6 +371,9 @@ class Text:
                 self.group_of[op] = self.groups
                 self._end_products()
         elif op in self.counted:
+            if self.stage != self.of_stage:
+                self._end_computing()
+            self.of_stage = self.stage
             self.since.append(op)
 
     @property
@@ -385,7 +387,7 @@ class Text:
         return cycles
 
     def _add(self, kind: Kind, number: int, held: float, uses: Mapping[str, float]) -> None:
-        self._end_computing()
+        self._end_computing(self.issued if kind == "products" else None)
         if kind != "products":
             self.computed.clear()
         self.steps.append(Step(kind, number, max(1, held), uses, self.stage))
@@ -398,30 +400,28 @@ class Text:
         self._add("products", self.groups, slots, {TENSOR: cycles, ISSUE: slots})
         self.groups, self.issued = self.groups + 1, []
 
-    def _end_computing(self) -> None:
+    def _end_computing(self, issued: list[Operation] | None = None) -> None:
+        """Products that are `issued` next wait for what they need of the same iteration, all else for all that is computed."""
         ops, self.since = self.since, []
         if not ops:
             return
         check_regions(op for op in ops if is_open(op))
-        uses = self._uses(ops)
-        # Issuing products stops nobody: their values come while more is computed.
-        computed = self.computed[self.stage]
-        before = self._held(computed)
-        computed += ops
-        held = self._held(computed) - before
-        self.steps.append(Step("compute", 0, max(1, held), uses, self.stage))
-
-    def _uses(self, ops: list[Operation]) -> dict[str, float]:
-        return {u: self.width * c for u, c in uses_of_all(ops, self.model).items()}
-
-    def _held(self, ops: list[Operation]) -> float:
-        """The cycles until all that is computed may be used."""
+        uses = {u: self.width * c for u, c in uses_of_all(ops, self.model).items()}
+        before, held_before = self.computed.get(self.of_stage, ([], 0.0))
+        computed = [*before, *ops]
         free: dict[str, float] = defaultdict(float)
         ready: dict[Operation, float] = {}
-        for op in ops:
+        for op in computed:
             needed = [ready[made] for made in counted_makers(op, self.counted) if made in ready]
             _, ready[op] = when_used(op, needed, free, self.model, self.width)
-        return max([*self._uses(ops).values(), *ready.values()], default=0)
+        awaited = set(ready)
+        if issued is not None:
+            same = issued if self.stage == self.of_stage else []
+            awaited &= {made for op in same for made in counted_makers(op, self.counted)}
+        until = max((ready[op] for op in awaited), default=0.0)
+        held = max([1, *uses.values(), until - held_before])
+        self.computed[self.of_stage] = computed, held_before + held
+        self.steps.append(Step("compute", 0, held, uses, self.of_stage))
 
 
 # The problem -------------------------------------------------------------------------------------
