@@ -346,10 +346,10 @@ def with_decisions(launch: Knowns) -> Knowns:
 def joint_launch(a: Knowns, b: Knowns) -> Knowns:
     """What two accesses of one launch know of its numbers together: where one has n in 32 … 35, and the other one
     n div 4 >= 8, that is 8."""
-    found = {**a, **{atom: _cut(known, a.get(atom)) for atom, known in b.items()}}
+    found = {**a, **{atom: known.within(a.get(atom, ANYTHING).ends) for atom, known in b.items()}}
     for atom in [atom for atom in found if atom.kind == "call"]:
         implied = forms.knowledge(atom, {one: k for one, k in found.items() if one != atom})
-        found[atom] = _cut(found[atom], implied)
+        found[atom] = found[atom].within(implied.ends)
     return found
 
 
@@ -360,12 +360,8 @@ def _exact(numbers: dict[Atom, int]) -> Knowns:
 def both_ranges(one: ThreadRange, other: ThreadRange) -> ThreadRange:
     """The conditions of a thread that has met both."""
     met = dict(one)
-    return tuple((met | {atom: _cut(known, met.get(atom)) for atom, known in other}).items())
-
-
-def _cut(a: AtomRange, b: AtomRange | None) -> AtomRange:
-    low, high = a.ends if b is None else sums.both(a.ends, b.ends)
-    return a._replace(low=low, high=high)
+    joint = {atom: known.within(met.get(atom, ANYTHING).ends) for atom, known in other}
+    return tuple((met | joint).items())
 
 
 def both(a: AtomRange, b: AtomRange) -> AtomRange:

@@ -60,6 +60,11 @@ class AtomRange(NamedTuple):
     def ends(self) -> Interval:
         return self.low, self.high
 
+    def within(self, ends: Interval) -> AtomRange:
+        """The range where the atom is in an interval, too."""
+        low, high = sums.both(self.ends, ends)
+        return self._replace(low=low, high=high)
+
     def moved(self, by: int) -> AtomRange:
         """The range of the atom plus a number."""
         return AtomRange(

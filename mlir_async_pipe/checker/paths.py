@@ -145,9 +145,7 @@ def sum_at_least(form: Form, bound: int, facts: Knowns) -> tuple[Knowns, bool]:
     positive, negative = forms.sum_atom(reduced), forms.sum_atom(forms.scale(reduced, -1))
     facts = each_at_least(reduced, rest, facts)
     if negative in facts:
-        known = facts[negative]
-        return {**facts, negative: known._replace(high=sums.least(known.high, -rest))}, True
-    known = facts.get(positive, forms.ANYTHING)
+        return {**facts, negative: facts[negative].within((None, -rest))}, True
     # What wraps or is divided may be made of the very symbol beside it: n + 1 and n, n div 4 - n.
     under = {atom: forms.atoms_of(forms.of_atom(atom)) - {atom} for atom, _ in form.terms}
     inside = {a for found in under.values() for a in found}
@@ -159,7 +157,7 @@ def sum_at_least(form: Form, bound: int, facts: Knowns) -> tuple[Knowns, bool]:
         for atom, found in under.items()
     )
     free = (has_symbol or has_quotient) and not forms.may_wrap(form)
-    return {**facts, positive: known._replace(low=sums.most(known.low, rest))}, free
+    return {**facts, positive: facts.get(positive, forms.ANYTHING).within((rest, None))}, free
 
 
 def each_at_least(form: Form, bound: int, facts: Knowns) -> Knowns:
@@ -190,10 +188,7 @@ def each_at_least(form: Form, bound: int, facts: Knowns) -> Knowns:
 
 def _multiple_at_least(atom: Atom, coefficient: int, bound: int, facts: Knowns) -> AtomRange:
     """What is known of an atom with coefficient * atom >= bound."""
-    known = forms.knowledge(atom, facts)
-    if coefficient > 0:
-        return known._replace(low=sums.most(known.low, -(-bound // coefficient)))
-    return known._replace(high=sums.least(known.high, bound // coefficient))
+    return forms.knowledge(atom, facts).within(sums.factor((bound, None), coefficient))
 
 
 def at_most(form: Form, bound: int, facts: Knowns) -> Held:

@@ -54,6 +54,7 @@ from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, warps_of
 from mlir_async_pipe.checker.precision import MERGED, Precision, Rung, refined
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.step_graph import Flow, Run
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.vocabulary.launch_ids import Size
 
 # So often a kernel is followed past the faults that were reported.
@@ -415,23 +416,14 @@ def _ids_within_sizes(atoms: set[Atom]) -> dict[Direction, Range]:
 
 def _ends(atom: Atom, ranges: Mapping[Direction, Range], numbers: Numbers) -> Range:
     """What is left for an unknown by the conditions on it and chosen numbers."""
-    low, high = first_range(atom)
-    for direction, (first, last) in ranges.items():
+    left = first_range(atom)
+    for direction, ends in ranges.items():
         terms = dict(direction)
         by = terms.pop(atom, 0)
-        if not by or any(other not in numbers for other in terms):
-            continue
-        sum_ = sum(factor * numbers[other] for other, factor in terms.items())
-        if by < 0:
-            first, last = last, first
-        # by x + s >= f: x >= ceil((f - s) / by); with by below 0 the ends are the other way round.
-        if first is not None:
-            least = -((sum_ - first) // by)
-            low = least if low is None else max(low, least)
-        if last is not None:
-            most = (last - sum_) // by
-            high = most if high is None else min(high, most)
-    return low, high
+        if by and all(other in numbers for other in terms):
+            chosen = sum(factor * numbers[other] for other, factor in terms.items())
+            left = sums.both(left, sums.factor(sums.moved(ends, -chosen), by))
+    return left
 
 
 def _candidates(

@@ -111,7 +111,7 @@ class Knowledge:
         """A form that is 1 or more exactly where this one is, without unknowns that all of it is a
         multiple of: of s g + c g, or g + 1, where s is large enough for c."""
         for atom in common_factors(form):
-            low, c = self.bounds(forms.of_atom(atom))[0], form.constant
+            low, c = forms.knowledge(atom, self).low, form.constant
             if low is None or low < max(c, 1 - c):
                 break
             form = forms.add(without_factor(form, atom), Form(int(c >= 1)))
@@ -161,10 +161,8 @@ class Knowledge:
 
     def _within(self, direction: Direction) -> Range:
         """The range of a direction, and what its unknowns leave of it."""
-        return sums.both(
-            self.ranges[direction],
-            sums.interval_of(Form(0, direction), lambda atom: self.bounds(forms.of_atom(atom))),
-        )
+        alone = sums.interval_of(Form(0, direction), lambda atom: forms.knowledge(atom, self))
+        return sums.both(self.ranges[direction], alone)
 
     def suppose(self, form: Form) -> None:
         """A form is 1 or more, for else nobody says what happens."""
@@ -173,16 +171,12 @@ class Knowledge:
 
     def _cut(self, form: Form) -> tuple[Direction, list[Range]]:
         direction, factor = _direction(form.terms)
-        low, high = self.ranges.get(direction) or (
+        known = self.ranges.get(direction) or (
             self.bounds(Form(0, direction)) if len(direction) == 1 else OPEN
         )
-        # factor * d + c >= 1: d >= ceil((1 - c) / factor), for a factor below 0 d <= floor(…).
-        least = -((form.constant - 1) // factor) if factor > 0 else (1 - form.constant) // factor
-        if factor > 0:
-            cuts = [(sums.most(low, least), high), (low, sums.least(high, least - 1))]
-        else:
-            cuts = [(low, sums.least(high, least)), (sums.most(low, least + 1), high)]
-        return direction, cuts
+        # factor * d + c >= 1, and factor * d + c <= 0.
+        sides = (1 - form.constant, None), (None, -form.constant)
+        return direction, [sums.both(known, sums.factor(side, factor)) for side in sides]
 
     def learn(self, form: Form, low: int | None, high: int | None) -> None:
         """A form is in a range, and nothing was known of its direction."""
@@ -214,7 +208,7 @@ class Knowledge:
         alone, found = frozenset({(atom, 1)}), []
         for residue in range(modulus):
             one = self.supposing(atom, residue, modulus)
-            one.ranges[alone] = self.bounds(forms.of_atom(atom))
+            one.ranges[alone] = forms.knowledge(atom, self).ends
             if not one._is_empty(alone):
                 found.append(one)
         return found
