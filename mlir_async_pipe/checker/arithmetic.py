@@ -51,15 +51,13 @@ def stored(form: Form, bits: int, facts: Facts) -> Form:
     """What a number is as bits of a type: itself where it fits."""
     if bits == 1:
         return forms.modulo(form, 2, facts)
-    if bits > INDEX_BITS:
-        return form
-    if bits == INDEX_BITS and None in forms.bounds(form, facts):
-        return form
-    return form if _fits(form, bits, facts) else forms.wrap(form, bits, facts)
+    is_exact = bits > INDEX_BITS or _fits(form, bits, facts)
+    return form if is_exact else forms.wrap(form, bits, facts)
 
 
 def _fits(form: Form, bits: int, facts: Facts) -> bool:
-    return forms.type_range(bits).contains(AtomRange(*forms.bounds(form, facts)))
+    """Whether numbers of the form are of a type; of 64 bits they may stand under an operator then: they are enumerated so."""
+    return fits(forms.bounds(form, facts), bits)
 
 
 def fitting(form: Form | None, facts: Facts) -> Form | None:
@@ -72,11 +70,6 @@ def fitting(form: Form | None, facts: Facts) -> Form | None:
         return form
     inside, bits = arguments
     return inside if _fits(inside, bits.constant, facts) else form
-
-
-def in_64_bits(form: Form, facts: Facts) -> bool:
-    """Whether numbers of the form may stand under an operator: they are enumerated in 64 bits."""
-    return fits(forms.bounds(form, facts), INDEX_BITS)
 
 
 def result(op: Typed, form: Form, operands: list[Form], facts: Facts) -> Form:
@@ -241,7 +234,7 @@ def compare(name: str, a: Form, b: Form, facts: Facts, bits: int = INDEX_BITS) -
     kind = name[1:]
     if kind in ("gt", "le"):
         a, b = b, a
-    if not in_64_bits(forms.subtract(a, b), facts):
+    if not _fits(forms.subtract(a, b), INDEX_BITS, facts):
         return None
     less = is_negative(forms.subtract(a, b), facts) if name[0] == "s" else _below(a, b, facts)
     if name[0] == "u" and not less.is_constant:
@@ -395,7 +388,7 @@ class Forms(Domain[Form, Facts]):
         a, b = found
         if op.row.rounding == "up":
             a = forms.add(a, forms.add(b, Form(-1)))
-            if not in_64_bits(a, facts):
+            if not _fits(a, INDEX_BITS, facts):
                 return None
         if not (b.is_constant or _not_negative(a, facts)):
             return None

@@ -71,6 +71,17 @@ class AtomRange(NamedTuple):
             *sums.moved(self.ends, by), (self.residue + by) % self.modulus, self.modulus
         )
 
+    def tightened(self) -> AtomRange:
+        """The range with its ends moved to numbers of the right residue."""
+        low = None if self.low is None else self.low + (self.residue - self.low) % self.modulus
+        high = None if self.high is None else self.high - (self.high - self.residue) % self.modulus
+        return self._replace(low=low, high=high)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no number is left of a tightened range."""
+        return self.low is not None and self.high is not None and self.low > self.high
+
     def is_apart(self, other: AtomRange) -> bool:
         """Whether the ends of both ranges say that no value is in both."""
         low, high = sums.difference(self.ends, other.ends)
@@ -729,11 +740,11 @@ def _numbers(period: int, known: AtomRange) -> Sequence[int]:
         return range(LARGEST_PERIOD + 1)
     if period:
         return [r for r in range(period) if _is_possible(r, period, known)]
-    if known.low is None or known.high is None:
+    low, high = known.tightened().ends
+    if low is None or high is None:
         return ()
-    first = known.low + (known.residue - known.low) % known.modulus
-    most = first + (LARGEST_PERIOD + 1) * known.modulus
-    return range(first, min(known.high + 1, most), known.modulus)
+    most = low + (LARGEST_PERIOD + 1) * known.modulus
+    return range(low, min(high + 1, most), known.modulus)
 
 
 def _is_possible(residue: int, period: int, known: AtomRange) -> bool:

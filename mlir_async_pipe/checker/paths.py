@@ -92,9 +92,8 @@ def at_least(form: Form, bound: int, facts: Knowns) -> Held:
         return facts, True
     if len(form.terms) == 1:
         ((atom, coefficient),) = form.terms
-        known = _multiple_at_least(atom, coefficient, bound - form.constant, facts)
-        known = _tighten(known)
-        if known.low is not None and known.high is not None and known.low > known.high:
+        known = _multiple_at_least(atom, coefficient, bound - form.constant, facts).tightened()
+        if known.is_empty:
             return None, True
         exactly = atom.kind in ("symbol", "tid", "iteration") or _is_free(atom)
         facts = {**facts, atom: known}
@@ -226,18 +225,6 @@ def _is_free(atom: Atom) -> bool:
         name == "div"
         and all(inner.kind == "symbol" for argument in arguments for inner, _ in argument.terms)
     )
-
-
-def _tighten(known: AtomRange) -> AtomRange:
-    """Move the bounds to numbers of the right residue."""
-    if known.modulus <= 1:
-        return known
-    low, high = known.low, known.high
-    if low is not None:
-        low += (known.residue - low) % known.modulus
-    if high is not None:
-        high -= (high - known.residue) % known.modulus
-    return known._replace(low=low, high=high)
 
 
 def hull(a: AtomRange, b: AtomRange) -> AtomRange:

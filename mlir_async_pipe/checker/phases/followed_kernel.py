@@ -22,7 +22,7 @@ from typing import Any
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import is_block_argument, is_function, raw
 from mlir_async_pipe.checker import forms
-from mlir_async_pipe.checker.forms import Atom, Form, factors
+from mlir_async_pipe.checker.forms import Atom, AtomRange, Form, factors
 from mlir_async_pipe.checker.phase_faults import (
     FENCES,
     ORDER,
@@ -430,16 +430,15 @@ def _candidates(
     atom: Atom, ends: Range, known: tuple[int, int] | None, grain: int
 ) -> Iterable[int]:
     """Numbers in a range with a residue, the smallest first; without conditions 1, 2, 3 times what divides it."""
-    low, high = ends
     # Of counts and ids 0 tells the most, of sizes and steps 1.
     from_zero = atom.kind in _COUNTING or atom.tag in _IDS
-    if not low and high is None and known is None and not from_zero:
+    if not ends[0] and ends[1] is None and known is None and not from_zero:
         return count(grain, grain)
     residue, modulus = known or (0, 1)
-    if low is None and high is not None:
-        return count(high - (high - residue) % modulus, -modulus)
-    first = (low or 0) + (residue - (low or 0)) % modulus
-    return count(first, modulus) if high is None else range(first, high + 1, modulus)
+    low, high = AtomRange(*ends, residue, modulus).tightened().ends
+    if high is None:
+        return count(residue if low is None else low, modulus)
+    return count(high, -modulus) if low is None else range(low, high + 1, modulus)
 
 
 def _number(form: Form, numbers: Numbers) -> int:

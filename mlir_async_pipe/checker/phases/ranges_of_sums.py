@@ -155,7 +155,7 @@ class Knowledge:
             return False
         for modulus in {modulus for _, modulus in self.residues.values()}:
             residue = self.residue(Form(0, direction), modulus)
-            if residue is not None and low + (residue - low) % modulus > high:
+            if residue is not None and AtomRange(low, high, residue, modulus).tightened().is_empty:
                 return True
         return low > high
 

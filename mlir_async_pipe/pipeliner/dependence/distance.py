@@ -16,7 +16,7 @@ values that are the same at both ends cancel. What has no bound leaves every dis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
@@ -39,7 +39,8 @@ from mlir_async_pipe.bindings.raw_ops import (
     source_op,
     walk,
 )
-from mlir_async_pipe.facts.flow.algorithms import walked
+from mlir_async_pipe.facts.flow.algorithms import computed, walked
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import bytes_of_global, is_pointer, may_alias
 from mlir_async_pipe.facts.values.sums import Interval, added, scaled, subtract, without
@@ -191,16 +192,11 @@ class LoopIndex:
             if (low is not None and low > 0) or (high is not None and high < 0):
                 return None
             return EVERY
-        if factor < 0:
-            factor, (low, high) = -factor, scaled((low, high), -1)
-        if high is not None and high < 0:
-            return None
-        # An unknown positive step is at least 1, so d is at most hi / coefficient.
-        stride = factor * (self.step if self.step is not None else 1)
-        last = None if high is None else high // stride
-        first = 0
-        if low is not None and low > 0:
-            first = 1 if self.step is None else -(-low // stride)
+        first, last = sums.factor((low, high), factor * (self.step or 1))
+        first = max(first or 0, 0)
+        if self.step is None:
+            # An unknown positive step is at least 1, so d is at most hi / coefficient.
+            first = min(first, 1)
         if last is not None and first > last:
             return None
         if last is None and first == 0:
@@ -261,28 +257,25 @@ class LoopIndex:
         Block ids, function arguments and pure functions of them are the same; thread ids,
         loaded values, loop-carried values and everything computed from them are not.
         """
-        pending = [value]
-        while pending:
-            current = pending[-1]
-            if current in self._varies:
-                pending.pop()
-                continue
-            op = defining_op(current)
-            known = launch_id(current)
-            if known is not None:
-                self._varies[current] = known.differs
-            elif op is None:
-                self._varies[current] = self._argument_varies(current)
-            elif not (row := row_of(op)).pure or row.agree == "differs" or len(op.regions):
-                self._varies[current] = True
-            else:
-                missing = [o for o in op.operands if o not in self._varies]
-                if missing:
-                    pending.extend(missing)
-                    continue
-                self._varies[current] = any(self._varies[o] for o in op.operands)
-            pending.pop()
-        return self._varies[value]
+        return computed(
+            value, self._varies, lambda v: self._deciding(v) or (), self._varies_by_operands
+        )
+
+    def _deciding(self, value: Value) -> Sequence[Value] | None:
+        """The operands that decide whether what an op makes of them varies; None of other values."""
+        op = defining_op(value)
+        if op is None or launch_id(value) is not None:
+            return None
+        row = row_of(op)
+        return op.operands if row.pure and row.agree != "differs" and not len(op.regions) else None
+
+    def _varies_by_operands(self, value: Value) -> bool:
+        known, deciding = launch_id(value), self._deciding(value)
+        if known is not None:
+            return known.differs
+        if deciding is not None:
+            return any(self._varies[operand] for operand in deciding)
+        return defining_op(value) is not None or self._argument_varies(value)
 
     def _argument_varies(self, argument: Value) -> bool:
         block = ir.BlockArgument(argument).owner
