@@ -367,13 +367,17 @@ def _is_each(value: Amount) -> bool:
 
 def _low_bits(form: Form, bits: int, known: Knowledge) -> Any:
     """The lowest bits of a sum, in each thread; None if they are not known."""
-    total = np.asarray(form.constant, np.int64)
+    others = [factor * known.aligned.get(a, 1) for a, factor in form.terms if a.kind != EACH]
+    return None if any(n % (1 << bits) for n in others) else _each(form) & ((1 << bits) - 1)
+
+
+def _each(form: Form) -> np.ndarray:
+    """The numbers in a sum, one or one for each thread, without what else is in it."""
+    numbers = np.asarray(form.constant, np.int64)
     for atom, factor in form.terms:
         if atom.kind == EACH:
-            total = total + factor * np.frombuffer(atom.key, np.int64)
-        elif factor * known.aligned.get(atom, 1) % (1 << bits):
-            return None
-    return total & ((1 << bits) - 1)
+            numbers = numbers + factor * np.frombuffer(atom.key, np.int64)
+    return numbers
 
 
 def _taken_bits(form: Form, mask: int, known: Knowledge) -> Amount:
@@ -399,9 +403,11 @@ def _changed_bits(form: Form, numbers: Form, known: Knowledge) -> Amount:
     low = _low_bits(form, int(by.max()).bit_length(), known)
     if low is None:
         return None
-    change = of_array((low ^ by) - low)
-    more = Form(change) if isinstance(change, int) else forms.of_atom(Atom(EACH, change.data))
-    return forms.add(form, more)
+    return forms.add(form, _of_numbers(of_array((low ^ by) - low)))
+
+
+def _of_numbers(numbers: int | EachThread) -> Form:
+    return Form(numbers) if isinstance(numbers, int) else forms.of_atom(Atom(EACH, numbers.data))
 
 
 # Addresses of workgroup memory as numbers, and descriptors of products that are made of them.
@@ -446,21 +452,14 @@ def address_parts(form: Form, mask: int | None = None) -> tuple[Atom, list[int]]
 def added_to_address(form: Form) -> tuple[Atom, int | EachThread]:
     """The buffer of an address, and what each thread adds to it."""
     (atom,) = (atom for atom, _ in form.terms if atom.kind != EACH)
-    numbers = np.asarray(form.constant, np.int64)
-    for each, coefficient in form.terms:
-        if each.kind == EACH:
-            numbers = numbers + coefficient * np.frombuffer(each.key, np.int64)
-    return atom, of_array(numbers)
+    return atom, of_array(_each(form))
 
 
 def beside_addresses(v: list[Amount]) -> list[Amount]:
     """Numbers of threads as forms, where all else is addresses; None of those elsewhere."""
     if not all(is_address(value) for value in v if isinstance(value, Form)):
         return [None]
-    return [
-        forms.of_atom(Atom(EACH, value.data)) if isinstance(value, EachThread) else value
-        for value in v
-    ]
+    return [_of_numbers(value) if isinstance(value, EachThread) else value for value in v]
 
 
 def in_units(form: Form, shift: int, bits: int) -> Form | None:
@@ -482,9 +481,6 @@ def in_units(form: Form, shift: int, bits: int) -> Form | None:
     atom, numbers = address_parts(form)
     if atom.kind != "address" or any(number % UNIT_BYTES for number in numbers):
         return None
-    terms = [(Atom("units", atom.key), 1)]
-    for each, coefficient in form.terms:
-        if each.kind == EACH:
-            units = coefficient * np.frombuffer(each.key, np.int64) // UNIT_BYTES
-            terms.append((Atom(EACH, units.tobytes()), 1))
-    return Form(form.constant // UNIT_BYTES, frozenset(terms))
+    added = of_array(_each(form) // UNIT_BYTES)
+    units = forms.of_atom(Atom("units", atom.key))
+    return forms.add(units, _of_numbers(added))
