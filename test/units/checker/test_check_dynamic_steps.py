@@ -122,7 +122,7 @@ func.func @f(%run: i1, %upper: i32, %by: i32) {{
   {end}
   return
 }}""")
-    flow = build(module.body.operations[0].operation, Callees())
+    flow = build(module.body.operations[0].operation, Callees(), has_assembly=False)
     (loop,) = flow.loops
     known, step = Knowledge(), forms.of_atom(Atom("unknown", loop.bounds.step))
     loops = LoopIterations(flow, Precision(), Rung.TOGETHER)
