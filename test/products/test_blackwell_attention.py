@@ -91,8 +91,20 @@ def optimal(made: BlackwellAttention) -> Any:
     return found
 
 
-def test_softmax_of_one_tile_of_queries_runs_beside_the_product_of_the_other():
-    one, two = (optimal(BlackwellAttention(plain=True, groups=groups)) for groups in (1, 2))
+@pytest.mark.parametrize(
+    ("groups", "bound"), [(1, "the threads"), (2, "the unit 'special function'")]
+)
+def test_the_next_scores_come_before_the_last_output_so_that_softmax_is_never_idle(groups, bound):
+    found = optimal(BlackwellAttention(plain=True, groups=groups))
+    assert found.proven and found.bound_by == f"{bound}, which is never idle"
+    assert "and 2 stages of products" in "".join(found.partitions)
+
+
+def test_where_p_lies_over_the_scores_the_next_ones_follow_the_output_of_their_own_tile():
+    """Of two tiles of queries both run beside the softmax of the other one; of one tile alone nothing does."""
+    one, two = (
+        optimal(BlackwellAttention(plain=True, overlaid=True, groups=groups)) for groups in (1, 2)
+    )
     assert one.proven and two.proven
     assert two.interval < 0.85 * 2 * one.interval
     # A group for each of them waits for nobody else's products.

@@ -83,13 +83,15 @@ Buffers = tuple[BufferPlan, ...]
 class RingCounter:
     """Slot and phase of the tiles of a ring of so many `versions`, one tile an iteration: `slot` and `phase`
     stand for those of an iteration wherever its ops use them, and after the loop for those of the next
-    tile; `start` are those of the first. `earlier` stands for the slot `tiles` before, in the last stage."""
+    tile; `start` are those of the first. `earlier` stands for the slot `tiles` before, `from_start` also for those of which
+    the loop has none."""
 
     versions: int
     slot: Value
     phase: Value
     earlier: Value
     tiles: int
+    from_start: bool
     start: tuple[Value, Value]
 
 

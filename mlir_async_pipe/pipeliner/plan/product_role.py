@@ -13,9 +13,9 @@ Where threads load or store tensor memory between the products of an iteration, 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
-from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import (
@@ -36,8 +36,8 @@ from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Completion, only_computes, operand
 from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
+from mlir_async_pipe.pipeliner.plan.product_order import Branch, ProductOrder, products_in
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
-    Arrival,
     IssueSlice,
     PartedLoop,
     ProductRole,
@@ -47,15 +47,10 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
 )
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.pipeliner.plan.thread_groups import Issued, share_out
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, tensor_use, use_of
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, Size, launch_id
-from mlir_async_pipe.vocabulary.tensor_memory import (
-    COLUMNS,
-    Cells,
-    ProductCells,
-    tensor_product,
-    waits_for,
-)
+from mlir_async_pipe.vocabulary.tensor_memory import COLUMNS, tensor_product, waits_for
 
 
 def plan_products(
@@ -186,9 +181,8 @@ def _check_memory(loop: Operation, kept: IssueSlice, moved: tuple[Operation, ...
 #     barrier                                                arrive at ready, once a warp
 #     O += P V; commit; wait; barrier                        wait summed
 #
-# What a thread does in tensor memory before a barrier, the products after it may rely on: there the threads arrive. Barriers
-# with nothing of that before them kept the slot, or the order of what no thread does any more. In the input the thread
-# that issues has waited for each commit; the warp waits itself where that orders products (`awaited`).
+# What a thread does in tensor memory before a barrier, the products after it may rely on: after that the threads arrive
+# (`product_order`). Barriers with nothing of that before them kept the slot, or the order of what no thread does any more.
 
 
 def _parted(
@@ -213,48 +207,48 @@ def _parted(
     for op in (op for top in moved for op in walk(top)):
         if tensor_use(op) in ("product", "copy", "shift") and op not in inside:
             refuse(f"'{op.name}' touches tensor memory, too", op, body.loop)
-    # The order of the text, which is that in which they are issued.
-    commits = sorted(
-        zip(branches, completions, strict=True), key=lambda one: body.ops.index(one[0])
-    )
-    issued = {branch: Issued(_products_of(branch), completion) for branch, completion in commits}
+    issued = {
+        branch: Issued(products_in(branch), completion)
+        for branch, completion in sorted(
+            zip(branches, completions, strict=True), key=lambda one: body.table.number[one[0]]
+        )
+    }
     groups = share_out(plan, issued, moved, size) if plan.asked == "grouped" else None
-    ready: list[Arrival] = []
-    # The groups that have worked since a barrier, and the barrier at which others will have told of it.
-    pending, met = set[int](), dict[int, Operation]()
-    for op in (*body.ops, body.terminator):
-        if tensor_use(op) in ("load", "store"):
-            pending |= {0} if groups is None else groups.owners[op]
-        elif op in barriers:
-            met |= dict.fromkeys(pending, op)
-            pending = set()
-        elif met and op in (*branches, body.terminator):
-            for barrier in dict.fromkeys(met.values()):
-                arriving = frozenset(group for group, at in met.items() if at == barrier)
-                ready.append(Arrival(barrier, op, arriving))
-            met = {}
-    if pending or not ready:
-        at = next(op for op in reversed(body.ops) if tensor_use(op) in ("load", "store"))
-        refuse(f"no barrier follows '{at.name}', before other products", at, body.loop)
-    awaited = tuple(each.completion for each in issued.values() if _orders(each, issued))
-    return PartedLoop(kept, tuple(issued), commits[-1][1], tuple(ready), awaited, barriers, groups)
+    order = ProductOrder(body, issued, _places(plan, tuple(issued)), groups)
+    order.run()
+    last = max(order.branches, key=lambda one: one.place[:2])
+    return PartedLoop(
+        kept,
+        _step(plan, order.branches),
+        last.completion,
+        tuple(order.told),
+        tuple(order.awaited),
+        tuple(order.late),
+        barriers,
+        groups,
+    )
 
 
-def _products_of(branch: Operation) -> tuple[ProductCells, ...]:
-    products = (op for op in walk(branch) if tensor_use(op) == "product")
-    return tuple(tensor_product(op).cells(partial(_cells, op)) for op in products)
+def _places(plan: RingPlan, branches: tuple[Operation, ...]) -> list[SchedulePlace]:
+    """Where a step issues the products: as is asked for, else in the order of the text."""
+    if plan.stages is None:
+        return [SchedulePlace(0, plan.body.table.number[branch]) for branch in branches]
+    places = [plan.stages.order.index(branch) for branch in branches]
+    return [SchedulePlace(plan.stages.stages[place], place) for place in places]
 
 
-def _orders(one: Issued, issued: dict[Operation, Issued]) -> bool:
-    """Whether a wait for the products of a branch may order them before others: before all that share cells with them, but
-    for those into the same sums, which are in order anyway."""
-    others = [other for each in issued.values() for other in each.cells]
-    return any(list(a.conflicts(b, alike=False)) for a, b in product(one.cells, others))
-
-
-def _cells(product: Operation, operand: int, count: int | None) -> Cells:
-    base, first = columns_after(product.operands[operand])
-    return Cells() if base is None or count is None else Cells(base, first, first + count)
+def _step(plan: RingPlan, branches: list[Branch]) -> tuple[tuple[Operation, int], ...]:
+    """The branches, each after the waits for tiles that it is the first to need."""
+    found: list[tuple[Operation, int]] = []
+    first: dict[Operation, list[tuple[Operation, int]]] = defaultdict(list)
+    for wait in (each.wait for each in plan.transactions):
+        number = plan.body.table.number[wait]
+        following = [one for one in branches if one.number > number] or branches
+        one = min(following, key=lambda one: one.place.stage)
+        first[one.op].append((wait, one.place.stage))
+    for one in branches:
+        found += [*first[one.op], (one.op, one.place.stage)]
+    return tuple(found)
 
 
 # The sums ---------------------------------------------------------------------------------

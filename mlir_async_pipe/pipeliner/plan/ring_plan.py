@@ -58,7 +58,7 @@ from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
 )
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.session.diagnostics import PipelineError, refusing
-from mlir_async_pipe.vocabulary import accesses, row_of
+from mlir_async_pipe.vocabulary import accesses, row_of, tensor_use
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId
 from mlir_async_pipe.vocabulary.rows import WGMMA
 
@@ -124,6 +124,16 @@ class ProductRole:
     sums: SumVersions
 
 
+class Told(NamedTuple):
+    """Threads of a group arrive after `at`, and so many iterations later the warp of products waits for that before the branch
+    `place`."""
+
+    at: Operation
+    place: Operation
+    lag: int
+    group: int
+
+
 @dataclass(frozen=True)
 class ThreadGroups:
     """Groups of as many threads as the input has, which share what those run: `owners` run ops that not all groups run;
@@ -135,25 +145,20 @@ class ThreadGroups:
     of_ids: tuple[Operation, ...]
 
 
-class Arrival(NamedTuple):
-    """At a `barrier` of the input threads arrive, those of some `groups`, and the warp of products waits for that before an op."""
-
-    barrier: Operation
-    before: Operation
-    groups: frozenset[int]
-
-
 @dataclass(frozen=True)
 class PartedLoop:
-    """What the warp runs of a loop that the threads of the input run, too: the `branches` with products, of which the
-    last commit, `completion`, gives the slot back. `ready`: when it waits for the threads; the commits of `awaited` it waits
-    for itself, too; `barriers` are those of the loop, all replaced. `groups`: how the threads share their work, if they do."""
+    """What the warp runs of a loop that the threads of the input run, too: in a `step` waits for tiles and branches with
+    products, each with its stage; `completion`, the last commit of an iteration, gives the slot back. Beside what it is `told`,
+    it waits for the commits of `awaited`, before a branch, of so many iterations before. For commits that are `late` the
+    threads wait an iteration later, before an op. `barriers` are those of the loop, all replaced. `groups`: how the threads
+    share their work, if they do."""
 
     slice: IssueSlice
-    branches: tuple[Operation, ...]
+    step: tuple[tuple[Operation, int], ...]
     completion: Completion
-    ready: tuple[Arrival, ...]
-    awaited: tuple[Completion, ...]
+    told: tuple[Told, ...]
+    awaited: tuple[tuple[Completion, Operation, int], ...]
+    late: tuple[tuple[Completion, Operation], ...]
     barriers: tuple[Operation, ...]
     groups: ThreadGroups | None = None
 
@@ -288,6 +293,12 @@ class RingPlan:
         """The iterations after which the last stage reads a tile."""
         return 0 if self.stages is None else self.stages.last
 
+    def left_by(self, completion: Completion) -> int:
+        """The tiles whose products may be in flight after an iteration's wait for a commit."""
+        role = self.roles.products if self.roles is not None else None
+        late = role.late if isinstance(role, PartedLoop) else ()
+        return self.in_flight + any(each == completion for each, _ in late)
+
     @property
     def held(self) -> int:
         """The tiles that are still read when that of an iteration is waited for."""
@@ -383,16 +394,30 @@ def with_stages(plan: RingPlan, asked: Asked) -> RingPlan:
     """The plan, with its products in these stages. Raises PipelineError (transaction-stages, dependence-violated)."""
     if not any(place.stage for place in asked.values()):
         return plan
+    completions = len(plan.products.completions) > 0
+    apart = plan.asked in names.APART and bool(plan.products.hindered)
     obstacles = {
         "blocks of a cluster copy for each other": plan.cluster is not None,
         "two groups take the tiles of the loop around in turn": plan.asked == "ping-pong",
         "those of several iterations stay in flight": plan.in_flight > 0,
-        "commits complete them": len(plan.products.completions) > 0,
+        "commits complete them, and no warp of its own issues them beside work in tensor memory": completions
+        and not apart,
+        "commits complete them, but for a second one": completions
+        and max(place.stage for place in asked.values()) > 1,
     }
     for why in (why for why, holds in obstacles.items() if holds):
         raise bad_stages(f"products need one stage where {why}", plan.body)
+    if completions:
+        branches = sorted(asked, key=lambda op: asked[op].order)
+        stages = tuple(asked[op].stage for op in branches)
+        return replace(plan, stages=RingStages(tuple(branches), stages, {}))
     order = StageOrder(plan.body, plan.transactions, plan.dropped, asked)
     return replace(plan, stages=order.run())
+
+
+def multiplies(op: Operation) -> bool:
+    """Whether a statement issues products, or commits or waits for some."""
+    return row_of(op).queue == WGMMA or any(tensor_use(each) == "product" for each in walk(op))
 
 
 def _places(body: Body, transactions: tuple[Transaction, ...]) -> RingPlaces:
@@ -404,7 +429,7 @@ def _places(body: Body, transactions: tuple[Transaction, ...]) -> RingPlaces:
     others = [s.op for s in body.statements if s.op not in copies]
     stages = {s.op: names.stage_of(s.op) or 0 for s in body.statements}
     early, late = ({stages[op] for op in ops} for ops in (issued, others))
-    first_late = {stages[op] for op in others if row_of(op).queue != WGMMA} | {min(late, default=0)}
+    first_late = {stages[op] for op in others if not multiplies(op)} | {min(late, default=0)}
     if not late or len(early) > 1 or len(first_late) > 1 or min(late) <= min(early):
         why = "the copies need one stage, and all else one later stage, but for products"
         raise bad_stages(why, body)
@@ -415,7 +440,7 @@ def _places(body: Body, transactions: tuple[Transaction, ...]) -> RingPlaces:
     products = {
         op: SchedulePlace(stages[op] - min(late), order)
         for op, order in zip(others, last, strict=True)
-        if row_of(op).queue == WGMMA
+        if multiplies(op)
     }
     if max(first) < min(last) or min(first) > max(last):
         return RingPlaces(min(late) - min(early), max(first) < min(last), products)

@@ -125,7 +125,7 @@ class _Parts:
         self.written = [root_of(a.memory) for op in ops for a in accesses(op) if a.writes]
         self.of_copies = {op for t in plan.transactions for op in t.ops}
         self.work = {op: None for top in moved for op in self._work(top)}
-        self.moving = {op: _cells(op) for op in self.work if _moves(op)}
+        self.moving = {op: moved_cells(op) for op in self.work if _moves(op)}
         self.in_loop = [op for op in self.moving if plan.loop in ancestors(op)]
         self.awaited = {each.completion.wait for each in products.values()}
         arithmetic = Arithmetic(size)
@@ -344,7 +344,7 @@ def _orders(op: Operation) -> bool:
     return waits or tensor_use(op) in ("wait", "fence")
 
 
-def _cells(op: Operation) -> Cells:
+def moved_cells(op: Operation) -> Cells:
     """Those that a load or store may touch."""
     (base, first), (columns, _) = columns_after(op.operands[0]), moved_columns(op)
     known = base is not None and not groups_of(op)["offset"]

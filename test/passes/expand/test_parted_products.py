@@ -135,10 +135,10 @@ def test_products_wait_for_others_whose_cells_they_fill():
     text = of_kernel("P where the scores were")
     products = text[text.rindex("scf.for") :]
     waits = re.findall(r"try_wait\.parity (%\d+)\[", products)
-    assert len(waits) == 4
+    assert len(waits) == 3
     assert len(re.findall(WAIT, of_kernel("three slots").rpartition("scf.for")[2])) == 2
-    # That for O, which comes last.
-    wrong = without(WAIT, -1)(text)
+    # That for O of the tile before, which comes before the scores; they are over when P is there.
+    wrong = without(WAIT, -2)(text)
     assert "source-overwritten" in found(wrong)[0]
     assert any("source-overwritten" in run(wrong, OVERLAID, mood)[1] for mood in MOODS)
 
@@ -158,7 +158,7 @@ def test_what_threads_do_at_the_end_of_an_iteration_is_known_to_the_next_product
     text = expanded(made.replace("gpu.barrier\n      %flip =", LATE))
     assert found(text) == (set(), 0)
     assert all(run(text, ONE, mood) == (True, set()) for mood in MOODS)
-    wrong = without(WAIT, -1)(text)
+    wrong = without(WAIT, -2)(text)
     assert found(wrong)[0] & {"missing-barrier", "source-overwritten", "too-many-arrivals"}
     assert any(run(wrong, ONE, mood) != (True, set()) for mood in MOODS)
 

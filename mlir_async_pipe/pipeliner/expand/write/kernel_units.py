@@ -397,7 +397,8 @@ class Sources:
             # After steps that stand behind the kernel others ask for those of the next tile.
             slots.has_results = phase.has_results = self.epilogue_steps > 0
             if any(value == counter.earlier for value, _ in uses):
-                earlier = EarlierSlot(slots, counter.tiles, held=not self.last_stage)
+                held = 0 if self.last_stage else counter.tiles
+                earlier = EarlierSlot(slots, counter.tiles, held, counter.from_start)
                 self.recurrences[counter.earlier] = earlier
         used = {value for value, _ in uses}
         used.update(self._asked_after)
@@ -607,23 +608,30 @@ class SlotRecurrence(Recurrence):
 
 
 class EarlierSlot(Recurrence):
-    """The slot of so many tiles before an iteration's. Where nothing runs ahead, iter_args hold it, which
-    begin with any slot: nobody asks before there are as many tiles. Else those of the ring say it."""
+    """The slot of so many tiles before an iteration's. Where nothing runs ahead, iter_args hold it, which begin with any
+    slot if nobody asks before there are as many tiles, that is not `from_start`. Else those of the ring say it."""
 
     has_results = False
 
-    def __init__(self, slots: SlotRecurrence, tiles: int, *, held: bool) -> None:
+    def __init__(self, slots: SlotRecurrence, tiles: int, held: int, from_start: bool) -> None:
         super().__init__(slots.stage)
-        self.slots = slots
-        self.tiles = tiles
-        self.held = tiles if held else 0
+        self.slots, self.tiles, self.held, self.from_start = slots, tiles, held, from_start
 
     @property
     def width(self) -> int:
         return self.held
 
     def entries(self, last_stage: int) -> list[Value]:
-        return [self.slots.at_iteration(0)] * self.held
+        if not self.from_start:
+            return [self.slots.at_iteration(0)] * self.held
+        return [self._before(0, n + 1) for n in range(self.held)]
+
+    def at_iteration(self, iteration: int) -> Value:
+        return self._before(iteration, self.tiles)
+
+    def _before(self, iteration: int, tiles: int) -> Value:
+        slot = self.slots.at_iteration(iteration)
+        return self.slots.ring.before(slot, tiles, self.slots.integers)
 
     def in_step(self, stage: int) -> Value:
         return self._held[-1] if self.held else self.slots.in_step(stage + self.tiles)

@@ -241,7 +241,9 @@ class RingLoop:
     def write_uses(self, slot: Value, phase: Value) -> list[Value]:
         """Expand the lowered loop of those that compute; returns slot and phase after it."""
         self._drain()
-        return self.expand(slot, phase, stages=self.plan.stages)
+        # Of products that another warp issues the stages are its own.
+        stages = None if self.plan.products.completions else self.plan.stages
+        return self.expand(slot, phase, stages=stages)
 
     def _name_mbarrier(self, op: Operation, of: Transaction | Completion, slot: Value) -> None:
         """Let an op name the mbarrier of a slot, in the new group or by a pointer to it."""
@@ -345,7 +347,7 @@ class RingLoop:
             if pointer is not None:
                 pointer.erase()
                 completion.get.erase()
-            back = earlier if self.plan.in_flight else None
+            back = earlier if self.plan.left_by(completion) else None
             self._wait_for(completion.wait, completion, slot, phase, back)
 
     def _give_back(self, ip: Any, ahead: int) -> None:
@@ -371,15 +373,15 @@ class RingLoop:
         plan, loop, (slot, phase, _) = self.plan, self.loop, self.held
         if plan.products.completions:
             ip = after(loop)
-            for back in range(plan.in_flight, 0, -1):
-                for completion in plan.products.completions:
-                    wait = clone(completion.wait, {}, ip)
-                    ticks = operand_number(wait, "ticks")
-                    given = wait.operands[ticks]
-                    write = IntegerWriter.before(wait)
-                    wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
-                    earlier = self.ring.before(slot, back, write)
-                    self._wait_for(wait, completion, slot, phase, earlier)
+            waits = [(n, c) for c in plan.products.completions for n in range(plan.left_by(c))]
+            for back, completion in sorted(waits, key=lambda one: -one[0]):
+                wait = clone(completion.wait, {}, ip)
+                ticks = operand_number(wait, "ticks")
+                given = wait.operands[ticks]
+                write = IntegerWriter.before(wait)
+                wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
+                earlier = self.ring.before(slot, back + 1, write)
+                self._wait_for(wait, completion, slot, phase, earlier)
         elif plan.in_flight:
             made = create("nvvm.wgmma.wait.group.sync.aligned", ip=after(loop), loc=loop.location)
             set_integer(made, wait_attribute(made) or "", 0, 64)
@@ -425,7 +427,9 @@ class RingLoop:
             places = _in_stages(BodyTable(block, ops, end), ahead, stages)
         statements = tuple(Statement(number, op) for number, op in enumerate(places))
         body = Body(loop, tuple(ops), statements, (), (), end, block)
-        counter = RingCounter(plan.versions, own, its_phase, earlier, plan.in_flight, (slot, phase))
+        # Phases of products before the first tile are over from the start.
+        back = max(1, plan.in_flight), bool(plan.products.completions)
+        counter = RingCounter(plan.versions, own, its_phase, earlier, *back, (slot, phase))
         nothing, at_start = StepSync(), list(self.turn)
         if self.returns is not None and constant_value(slot) is not None:
             # The loop has the first tiles of all: their slots are free.

@@ -85,6 +85,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     SharedRing,
     roles_of,
 )
+from mlir_async_pipe.pipeliner.plan.ring_stages import RingStages
 from mlir_async_pipe.pipeliner.plan.role_block import GROUPS, WARPGROUP
 from mlir_async_pipe.vocabulary import tensor_use
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
@@ -546,32 +547,55 @@ class PartedWriter:
         self.plan, self.roles, self.role = plan, roles, role
         setup, warps = plan.setups[0], roles.block.warps
         self.owners = [] if role.groups is None else [*role.groups.owners.items()]
-        groups = 1 if role.groups is None else role.groups.count
-        self.entered = write_empty(setup, 1, warps * groups)
-        self.ready = [
-            write_empty(setup, plan.versions, warps * len(each.groups)) for each in role.ready
-        ]
+        count = 1 if role.groups is None else role.groups.count
+        self.entered = write_empty(setup, 1, warps * count)
+        # Where threads arrive, each once for all that wait for it, and of which group.
+        self.places = list(dict.fromkeys((told.at, told.group) for told in role.told))
+        self.told = [write_empty(setup, plan.versions, warps) for _ in self.places]
+        ops, numbers = zip(*role.step, strict=True)
+        self.stages = RingStages(ops, numbers, {}) if max(numbers) else None
+        for completion, place in role.late:
+            fenced = fence_following(completion.wait, "after")
+            for op in (completion.wait, *([fenced] if fenced is not None else ())):
+                op.move_before(place)
 
     def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
         """Write the products of a lowered loop at the end of a region, and the arrivals of the threads of the input."""
         role, loc = self.role, self.plan.loop.location
-        slot, phase, _ = loop.held
-        _name_products(self.plan, role.branches)
-        for group, (barrier, place, groups) in zip(self.ready, role.ready, strict=True):
-            known = {*operations(place.block)}
-            # Before the thread is elected that runs a branch.
-            before_it = source_op(place.operands[0]) if place in role.branches else place
-            write = IntegerWriter.before(before_it)
-            write_mbarrier_wait(write, group, slot, phase)
-            fence("after", write.ip, loc)
-            for op in operations(place.block):
-                if op not in known and not only_computes(op):
-                    set_integer(op, names.PARTITION, PRODUCTS, 64)
-            made = _arrive(group, slot, arrives, barrier)
-            self.owners += [(op, groups) for top in made for op in walk(top)]
-        for completion in role.awaited:
-            made = clone(completion.wait, {}, before(completion.wait))
-            set_integer(made, names.PARTITION, PRODUCTS, 64)
+        slot, phase, earlier = loop.held
+        branches = [(op, stage) for op, stage in role.step if len(op.regions)]
+        _name_products(self.plan, tuple(op for op, _ in branches))
+        for number, (op, _) in enumerate(role.step):
+            set_integer(op, names.ORDER, number, 64)
+        for branch, stage in branches:
+            elected = source_op(branch.operands[0])
+            write, known = IntegerWriter.before(elected), {*operations(branch.block)}
+            told = (told for told in role.told if told.place == branch)
+            waits = [(self.told[self.places.index((o.at, o.group))], 0, o.lag) for o in told]
+            fenced = bool(waits)
+            for completion, place, lag in role.awaited:
+                if place == branch:
+                    waits.append((loop.full[completion.barriers], completion.number, lag))
+            for group, first, lag in waits:
+                at, parity = slot, phase
+                if lag:
+                    at, parity = earlier, loop.ring.earlier_phase(phase, slot, earlier, write)
+                write_mbarrier_wait(write, group, loop.ring.mbarrier(first, at, write), parity)
+            if fenced:
+                fence("after", write.ip, loc)
+            written = [op for op in operations(branch.block) if op not in known]
+            for op in (*(op for op in written if not only_computes(op)), elected):
+                set_integer(op, names.PARTITION, PRODUCTS, 64)
+                set_integer(op, names.STAGE, stage, 64)
+        for (at, owner), group in zip(self.places, self.told, strict=True):
+            order = operations(at.block)
+            made = _arrive(group, slot, arrives, order[order.index(at) + 1])
+            self.owners += [(op, frozenset((owner,))) for top in made for op in walk(top)]
+        for completion, _ in role.late:
+            if fence_following(completion.wait, "after") is None:
+                fence("after", after(completion.wait), loc)
+        if role.late:
+            fence("after", after(loop.loop), loc)
         for barrier in role.barriers:
             barrier.erase()
         there = IntegerWriter(at_end_of(region), loc)
@@ -598,7 +622,7 @@ class PartedWriter:
         fence("after", write.ip, write.location)
         flips = runs if runs is not None else write.constant(1, entered.type)
         following = write.binary("arith.xori", entered, flips)
-        return [*ring.expand(slot, phase), entry, following]
+        return [*ring.expand(slot, phase, stages=self.stages), entry, following]
 
     def _integers(self, loop: Operation) -> Integers:
         return Integers(loop, 0, self.plan.trip_count, before(loop))

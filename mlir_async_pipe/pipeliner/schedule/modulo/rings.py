@@ -30,6 +30,7 @@ from typing import Literal, NamedTuple
 from mlir_async_pipe.bindings.raw_ops import (
     KERNEL_OPS,
     Operation,
+    ancestors,
     captured,
     enclosing,
     integer_attribute,
@@ -56,6 +57,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     RingPlaces,
     RingPlan,
     bad_stages,
+    multiplies,
     plan_ring,
     roles_of,
     share_rings,
@@ -252,11 +254,13 @@ def _on_slots(
 def _orders(plan: RingPlan) -> Iterator[Asked]:
     """The text's, and those in which some groups of products come an iteration later; else in the text's order."""
     yield {}
-    if plan.in_flight or plan.products.completions or plan.products.groups > LARGEST_GROUPS:
-        return
     try:
         groups = [[plan.body.ops[n] for n in each.ops] for each in product_groups(plan.body)]
     except PipelineError:
+        return
+    if plan.products.completions:
+        groups = [[op] for op in plan.body.ops if len(op.regions) and multiplies(op)]
+    if plan.in_flight or len(groups) > LARGEST_GROUPS:
         return
     numbers = range(len(groups))
     for late in (some for count in numbers[1:] for some in combinations(numbers, count)):
@@ -273,22 +277,24 @@ def _orders(plan: RingPlan) -> Iterator[Asked]:
 # The loop ----------------------------------------------------------------------------------------
 
 
-Kind = Literal["phase", "products", "done", "compute", "barrier", "told", "ready"]
+Kind = Literal["phase", "products", "done", "compute", "barrier", "told", "ready", "over"]
 # What a warp of products runs where the threads of the input run the loop, too.
-OF_PRODUCTS: tuple[Kind, ...] = ("phase", "products", "ready")
+OF_PRODUCTS: tuple[Kind, ...] = ("phase", "products", "ready", "over")
 
 
 class Step(NamedTuple):
     """What the warps of a group do between two points at which they wait: the cycles for which it holds them, and
     units. `number`: of the phase that a "phase" waits for; of the group that "products" issue, which hold the units
-    later, or of the last one that "done" waits for; of the barrier at which threads have "told" what they did, for which a warp
-    of products waits until it is "ready". `stage`: so many iterations after the first."""
+    later, or of the last one that "done" waits for; of what threads have "told", for which a warp of products waits until it is
+    "ready"; of its own products that it waits for until they are "over". `stage`: so many iterations after the first; `lag`: it
+    waits for what was so many iterations before."""
 
     kind: Kind
     number: int
     held: float
     uses: Mapping[str, float]
     stage: int = 0
+    lag: int = 0
 
 
 class Text:
@@ -318,21 +324,55 @@ class Text:
         self.completed: dict[Operation, int] = {}
         without = {op for t in plan.transactions for op in (t.expect, *t.copies)} | {*plan.dropped}
         ops = operations(plan.loop.regions[0].blocks[0])
-        parted = parted_loop(plan)
-        ready = () if parted is None else parted.ready
-        self.told: dict[Operation, int | None] = dict.fromkeys(parted.barriers if parted else ())
-        self.told.update({each.barrier: n for n, each in enumerate(ready)})
-        places = {each.before: n for n, each in enumerate(ready)}
         self.of_phase = {ISSUE: self.width * self.wait.cycles}
+        if (parted := parted_loop(plan)) is not None:
+            self._read_parted(parted, [op for op in ops if op not in without], run)
+            return
         order, stages = tuple(ops), (0,) * len(ops)
         if plan.stages is not None:
             order, stages = plan.stages.order, plan.stages.stages
         for op, stage in zip(order, stages, strict=True):
             self.stage = stage
-            if op in places:
-                self._add("ready", places[op], self.wait.latency, self.of_phase)
-            if op not in without and (run is None or op in run):
+            if op not in without:
                 self._read(op)
+        self._end_computing()
+
+    def _read_parted(
+        self, parted: PartedLoop, ops: list[Operation], run: Container[Operation] | None
+    ) -> None:
+        """A step of the warp of products, then one of the threads, or of those that run this."""
+        issued = [op for op, _ in parted.step if len(op.regions)]
+        group_of = {
+            completion: issued.index(branch)
+            for completion in self.plan.products.completions
+            for branch in issued
+            if branch in ancestors(completion.commit)
+        }
+        for op, self.stage in parted.step:
+            for number, told in enumerate(parted.told):
+                if told.place == op:
+                    self._add("ready", number, self.wait.latency, self.of_phase, told.lag)
+            for completion, place, lag in parted.awaited:
+                if place == op:
+                    group = group_of[completion]
+                    self._add("over", group, self.wait.latency, self.of_phase, lag)
+            self._read(op)
+        known = {op for op, _ in parted.step} | {*parted.barriers}
+        late = {completion.wait for completion, _ in parted.late}
+        arrival = self.model.unit_of(ARRIVAL, ARRIVAL).cycles
+        self.stage = 0
+        for op in ops:
+            for completion, place in parted.late:
+                if place == op and (run is None or completion.wait in run):
+                    self._end_computing()
+                    self.stage = 1
+                    self._read(completion.wait)
+            self.stage = 0
+            if op not in known and op not in late and (run is None or op in run):
+                self._read(op)
+            for number, told in enumerate(parted.told):
+                if told.at == op and (run is None or op in run):
+                    self._add("told", number, arrival, {ISSUE: self.width * arrival})
         self._end_computing()
 
     def _read(self, op: Operation) -> None:
@@ -355,10 +395,6 @@ class Text:
                 order = plan.stages.order
                 last = self.group_of[order[plan.stages.awaited[order.index(op)]]]
             self._add("done", last, 1, {ISSUE: self.width})
-        elif op in self.told:
-            number, arrival = self.told[op], self.model.unit_of(ARRIVAL, ARRIVAL).cycles
-            if number is not None:
-                self._add("told", number, arrival, {ISSUE: self.width * arrival})
         elif is_barrier(op):
             self._add("barrier", 0, self.model.barrier, {ISSUE: self.width})
         elif row.queue == WGMMA or any(tensor_use(inner) == "product" for inner in walk(op)):
@@ -386,11 +422,13 @@ class Text:
             cycles += step.held * (step.kind == "compute" and issued > over)
         return cycles
 
-    def _add(self, kind: Kind, number: int, held: float, uses: Mapping[str, float]) -> None:
+    def _add(
+        self, kind: Kind, number: int, held: float, uses: Mapping[str, float], lag: int = 0
+    ) -> None:
         self._end_computing(self.issued if kind == "products" else None)
         if kind != "products":
             self.computed.clear()
-        self.steps.append(Step(kind, number, max(1, held), uses, self.stage))
+        self.steps.append(Step(kind, number, max(1, held), uses, self.stage, lag))
 
     def _end_products(self) -> None:
         # One thread issues the products of tensor memory for all warps.
@@ -442,7 +480,7 @@ class RingProblem:
         self.given_back: list[tuple[int, float, int]] = []
         # The tasks of what threads tell a warp of products, by number, and of its waits for that.
         self.told: list[tuple[int, int]] = []
-        self.ready: list[tuple[int, int]] = []
+        self.ready: list[tuple[Step, int]] = []
         self._write()
 
     def problem(self) -> ModuloProblem:
@@ -479,9 +517,10 @@ class RingProblem:
         others = tuple(step.kind for step in self.text.steps if step.kind not in OF_PRODUCTS)
         for name, steps in self.threads.items():
             self._group(name, others, written[0], steps)
-        for (number, task), (told, by) in product(self.ready, self.told):
-            if number == told:
-                self._after(by, task, self.arrival.cycles + self.arrival.latency)
+        seen = self.arrival.cycles + self.arrival.latency
+        for (step, task), (told, by) in product(self.ready, self.told):
+            if step.number == told:
+                self._after(by, task, seen, step.lag)
         issued = [step.stage for step in self.text.steps if step.kind == "products"]
         orders = [
             [(task, -s) for (task, _), s in zip(group, issued, strict=True)] for group in written
@@ -527,6 +566,7 @@ class RingProblem:
         products = list(issued)
         order: list[tuple[int, int]] = []
         waits: list[tuple[int, int]] = []
+        over: list[tuple[Step, int]] = []
         if kinds is None and self.apart and self.by_one:
             # Beside warps that issue products the others do nothing in the loop.
             kinds = ("phase", "products")
@@ -545,7 +585,9 @@ class RingProblem:
                 case "told":
                     self.told.append((step.number, task))
                 case "ready":
-                    self.ready.append((step.number, task))
+                    self.ready.append((step, task))
+                case "over":
+                    over.append((step, task))
                 case "products":
                     cycles = step.uses[TENSOR]
                     made = self._task(f"products of {who}", {TENSOR: cycles})
@@ -556,6 +598,8 @@ class RingProblem:
             self._after(
                 products[number][0], task, products[number][1], self.plan.in_flight - before
             )
+        for step, task in over:
+            self._after(products[step.number][0], task, products[step.number][1], step.lag)
         self._in_order(who, order if issued else self._with_slots(who, order, products))
         return products
 
@@ -574,7 +618,9 @@ class RingProblem:
             order = [*order[:first], (begins, 0), *order[first:last], (ends, 0), *order[last:]]
         if self.apart and self.by_one:
             # The commit of an iteration gives its slot back.
-            self.given_back.append((*products[-1], plan.versions))
+            issued = [step.stage for step in self.text.steps if step.kind == "products"]
+            last = max(range(len(products)), key=lambda n: (issued[n], n))
+            self.given_back.append((*products[last], plan.versions))
             return order
         if self.apart:
             task = self._of_warps(f"{who} give a slot back", who, delay, delay)
@@ -599,6 +645,7 @@ LABELS = {
     "barrier": "{} meet",
     "told": "{} arrive for the products",
     "ready": "{} waits for the threads",
+    "over": "{} waits for its products",
 }
 
 
@@ -629,15 +676,13 @@ def steps_of_threads(plan: RingPlan, text: Text) -> dict[str, list[Step]]:
 
 
 def run_by(plan: RingPlan, parted: PartedLoop, group: int) -> set[Operation]:
-    """What a group of threads runs of the loop, with what it computes for that and for what comes after it; and the branches
-    that others run, whose products are counted."""
+    """What a group of threads runs of the loop, with what it computes for that and for what comes after it."""
     assert parted.groups is not None
     own = {op for op, groups in parted.groups.owners.items() if group in groups}
     inside = {op for top in roles_of(plan).moved for op in walk(top)}
     needed = needed_values([value for op in own for value in captured(op)], inside)
     computed = {op for op in plan.body.ops if not needed.isdisjoint(op.results)}
-    told = {each.barrier for each in parted.ready if group in each.groups}
-    return own | computed | told | {*parted.branches}
+    return own | computed
 
 
 def groups_of(plan: RingPlan) -> list[str]:

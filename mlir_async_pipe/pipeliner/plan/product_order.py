@@ -1,0 +1,252 @@
+"""In which order a warp issues the products of tensor memory of a loop that threads run, too, and who waits for whom.
+
+    S = Q K^T; commit; wait                 products:  wait until S was loaded; S = Q K^T of i + 1; commit
+    load S; softmax; store P        -->                wait until P is stored; O += P V of i; commit
+    barrier                                 threads:   wait for S of i + 1; load S, arrive; softmax
+    O += P V; commit; wait                             wait for O += P V of i; store P, arrive
+
+A product waits for the last op of the threads that comes before it in the text and shares cells with it: at that they
+arrive. It waits for products before it that share cells, if they are in no order with it, and the threads have not waited for
+them before such an arrival. Products of the second stage run an iteration later, after products that the text has after
+them; so threads wait for them where they first touch their cells again.
+
+Moments are (iteration, place): twice the number of an op in the text, 1 more after it; iterations are counted from that of the
+first stage in a step. Each mbarrier has a phase an iteration and two slots or more, so of a phase both sides have to know
+before the next but one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+from mlir_async_pipe.bindings.raw_ops import Operation, walk
+from mlir_async_pipe.facts.loops.statements import Body
+from mlir_async_pipe.facts.loops.transactions import Completion
+from mlir_async_pipe.facts.values.memory_roots import columns_after
+from mlir_async_pipe.pipeliner.plan.ring_plan import ThreadGroups, Told
+from mlir_async_pipe.pipeliner.plan.role_block import refuse
+from mlir_async_pipe.pipeliner.plan.thread_groups import Issued, moved_cells
+from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
+from mlir_async_pipe.vocabulary import is_barrier, tensor_use
+from mlir_async_pipe.vocabulary.tensor_memory import (
+    Cells,
+    ProductCells,
+    fence_side,
+    tensor_product,
+    waits_for,
+)
+
+Moment = tuple[int, int]
+_NEVER: Moment = (-99, 0)
+# Slots at least.
+_SLOTS = 2
+
+
+class _Access(NamedTuple):
+    """A load or store of the threads of a group, over at the op `done`; numbers of ops."""
+
+    number: int
+    done: int | None
+    stores: bool
+    cells: Cells
+    group: int
+
+
+class Branch(NamedTuple):
+    """Products with one commit, and where a step has them; the numbers of the branch and of its wait in the text, and who waits."""
+
+    op: Operation
+    completion: Completion
+    place: SchedulePlace
+    number: int
+    wait: int
+    products: tuple[ProductCells, ...]
+    waiting: frozenset[int]
+
+    def shares_cells(self, access: _Access) -> bool:
+        """Whether the access and products cannot be in any order."""
+        left = (p.left for p in self.products if p.left is not None and access.stores)
+        return any(
+            access.cells.meets(cells) is not False
+            for cells in (*(p.sums for p in self.products), *left)
+        )
+
+    def conflicts(self, other: Branch) -> bool:
+        """Whether products of the other branch may not begin while those of this one are in flight: they share cells, but for
+        those into the same sums, which are in order anyway."""
+        return any(
+            list(later.conflicts(earlier, alike=False))
+            for earlier in self.products
+            for later in other.products
+        )
+
+
+class ProductOrder:
+    """`branches` in the order of a step; raises PipelineError (roles-unsupported, dependence-violated). What threads know
+    is by their group, 0 if they have none."""
+
+    def __init__(
+        self,
+        body: Body,
+        issued: dict[Operation, Issued],
+        places: list[SchedulePlace],
+        groups: ThreadGroups | None,
+    ) -> None:
+        self.body, self.number = body, body.table.number
+        self.owners = {} if groups is None else groups.owners
+        found = []
+        for (op, (cells, done)), place in zip(issued.items(), places, strict=True):
+            ends = self.number[op], self.number[done.wait]
+            found.append(Branch(op, done, place, *ends, cells, self._owners(done.wait)))
+        self.branches = sorted(found, key=lambda one: one.place.order)
+        self.accesses = list(self._accesses())
+        # By branch and group: the lag in iterations of what it has to wait for, and the moment of that.
+        self.needed: dict[tuple[Operation, int], tuple[int, Moment]] = {}
+        self.told: list[Told] = []
+        self.awaited: list[tuple[Completion, Operation, int]] = []
+        self.late: list[tuple[Completion, Operation]] = []
+        # By branch: when threads wait for it, in iterations after its own.
+        self.waits: dict[Operation, Moment] = {}
+
+    def run(self) -> None:
+        for one in reversed(self.branches):
+            for group in sorted({access.group for access in self.accesses}):
+                self._find_need(one, group)
+            self._place_wait(one)
+        for one in self.branches:
+            for group in sorted({access.group for access in self.accesses}):
+                self._wait_for_threads(one, group)
+        for one in self.branches:
+            self._wait_for_products(one)
+            for group in sorted(one.waiting):
+                self._check_progress(one, group)
+
+    def _owners(self, op: Operation) -> frozenset[int]:
+        return self.owners.get(op, frozenset((0,)))
+
+    def _accesses(self) -> Iterator[_Access]:
+        for number, op in enumerate(self.body.ops):
+            kind = tensor_use(op)
+            if kind in ("load", "store"):
+                waits = (
+                    n for n, o in enumerate(self.body.ops) if n > number and waits_for(o) == kind
+                )
+                done = next(waits, None)
+                for group in self._owners(op):
+                    yield _Access(number, done, kind == "store", moved_cells(op), group)
+
+    # -- threads and products ------------------------------------------------------------------
+
+    def _find_need(self, one: Branch, group: int) -> None:
+        """The last op of the group before it that shares cells, in its iteration, or in the one before."""
+        shared = [a for a in self.accesses if a.group == group and one.shares_cells(a)]
+        before = [access for access in shared if access.number < one.number]
+        if not shared:
+            return
+        last, lag = (before or shared)[-1], int(not before)
+        loop, op = self.body.loop, self.body.ops[last.number]
+        if last.done is None:
+            refuse(f"no wait of the iteration follows '{op.name}'", op, loop)
+        barriers = [n for n, o in enumerate(self.body.ops) if is_barrier(o)]
+        if not any((n > last.done) + (n < one.number) > (not lag) for n in barriers):
+            refuse(f"no barrier follows '{op.name}', before other products", op, loop)
+        self.needed[one.op, group] = lag, (-one.place.stage - lag, 2 * last.done + 1)
+
+    def _place_wait(self, one: Branch) -> None:
+        """Of the second stage threads wait before the first op that shares cells, perhaps in the next iteration."""
+        self.waits[one.op] = 0, 2 * one.wait
+        shared = [access.number for access in self.accesses if one.shares_cells(access)]
+        if not one.place.stage or not shared:
+            return
+        following = [number for number in shared if number > one.wait]
+        late = int(not following)
+        first = (following or shared)[0]
+        self.waits[one.op] = late, 2 * first
+        if late:
+            self.late.append((one.completion, self.body.ops[first]))
+
+    def _known(self, one: Branch, group: int, *, before: bool = False) -> Moment:
+        """Up to when the warp knows what a group did, when it issues products, or when it comes to their own wait. In the
+        last step there are those of the second stage alone."""
+        found = _NEVER
+        for other in self.branches:
+            if (other.op, group) not in self.needed:
+                continue
+            iteration, place = self.needed[other.op, group][1]
+            if other.place.order > one.place.order or (other is one and before):
+                found = max(found, (iteration - 1, place))
+            elif other.place.stage >= one.place.stage:
+                found = max(found, (iteration, place))
+        return found
+
+    def _wait_for_threads(self, one: Branch, group: int) -> None:
+        if (one.op, group) not in self.needed:
+            return
+        lag, moment = self.needed[one.op, group]
+        if self._known(one, group, before=True) < moment:
+            at = self.body.ops[(moment[1] - 1) // 2]
+            following = self.body.ops[self.number[at] + 1 : self.number[at] + 2]
+            # The input may have the fence of this arrival.
+            if following and fence_side(following[0]) == "before":
+                at = following[0]
+            self.told.append(Told(at, one.op, lag, group))
+
+    # -- products and products -----------------------------------------------------------------
+
+    def _wait_for_products(self, one: Branch) -> None:
+        for other in self.branches:
+            if not other.conflicts(one):
+                continue
+            back = int(other.number >= one.number)
+            # The step of what comes before it in the text, and the threads' wait for that.
+            step = other.place.stage - back - one.place.stage
+            if (step, other.place.order) > (0, one.place.order):
+                why = "products would be issued before others whose cells they share, and that come first in the text"
+                refuse(why, one.op, self.body.loop, code="dependence-violated", advice=_ADVICE)
+            late, place = self.waits[other.op]
+            over = (late - back - one.place.stage, place)
+            if all(self._known(one, group) < over for group in other.waiting):
+                self.awaited.append((other.completion, one.op, back))
+
+    # -- progress ------------------------------------------------------------------------------
+
+    def _check_progress(self, one: Branch, group: int) -> None:
+        """Threads do not wait for products that wait for what these threads do later; and nobody is two phases ahead."""
+        late, place = self.waits[one.op]
+        stage, order = one.place.stage, one.place.order
+        for other in (each for each in self.branches if (each.op, group) in self.needed):
+            iteration, moment = self.needed[other.op, group][1]
+            if (iteration - (other.place.order > order), moment) >= (late - stage, place):
+                why = "threads would wait for products that come after others, which wait for what these threads do later"
+                refuse(why, one.op, self.body.loop, code="dependence-violated", advice=_ADVICE)
+        ahead = self._known(one, group) < (late - stage - _SLOTS, place)
+        for told in self.told:
+            if told.place == one.op and told.group == group:
+                ahead |= not any(self._shows(other, told, one.place) for other in self.branches)
+        if ahead:
+            why = "products and threads might be two iterations apart"
+            refuse(why, one.op, self.body.loop, advice=_ADVICE)
+
+    def _shows(self, other: Branch, told: Told, place: SchedulePlace) -> bool:
+        """Whether threads that arrive again wait before for products that come after the warp's wait for the arrival."""
+        late, wait = self.waits[other.op]
+        steps = _SLOTS - late - (wait > 2 * self.number[told.at]) + other.place.stage
+        after = (steps, other.place.order) >= (told.lag + place.stage, place.order)
+        return after and told.group in other.waiting
+
+
+_ADVICE = (
+    "leave products in one stage and in the order of the text, as 'async_pipe.num_stages' does"
+)
+
+
+def products_in(branch: Operation) -> tuple[ProductCells, ...]:
+    products = (op for op in walk(branch) if tensor_use(op) == "product")
+    return tuple(tensor_product(op).cells(partial(_cells, op)) for op in products)
+
+
+def _cells(product: Operation, operand: int, count: int | None) -> Cells:
+    base, first = columns_after(product.operands[operand])
+    return Cells() if base is None or count is None else Cells(base, first, first + count)
