@@ -448,7 +448,7 @@ class Explorer:
                 inner = {inner for inner, _ in forms.terms_of(atom) if inner.kind != "iteration"}
                 if any(known.kind == "tid" for known in inner) and len(inner) > 1:
                     # Which threads took a branch, for nobody who needs both: k < n by tid + 128 k < n. Rows of n need it.
-                    sizes = {known for known in inner if known.kind != "tid"}
+                    sizes = {a for a in inner if a.kind != "tid" and not forms.is_of_summary(a)}
                     return sizes <= in_products or any(inner <= known for known in together)
                 return all(map(is_alive, inner))
             # The trip count of a loop that was left no op reads again.

@@ -574,7 +574,9 @@ class FactScopes:
             return "launch" if is_of_launch(atom) else "grid"
         leaves = [inner for inner in forms.atoms_under(atom) if inner.kind != "call"]
         own = [a for a in leaves if not (self.is_fixed(a) or a.kind in ("tid", "iteration"))]
-        return "path" if any(block_axis(a) is None for a in own) else "each" if own else "blocks"
+        if any(block_axis(a) is None and not forms.is_of_summary(a) for a in own):
+            return "path"
+        return "each" if own else "blocks"
 
     def is_fixed(self, atom: Atom) -> bool:
         """Whether an unknown has one value in the whole grid, at any time."""

@@ -266,6 +266,11 @@ def is_earlier(atom: Atom) -> bool:
     return atom.kind == "any" and atom.tag[0] == "earlier"  # type: ignore[index]
 
 
+def is_of_summary(atom: Atom) -> bool:
+    """Whether an atom is the number of some iteration of a summary loop."""
+    return atom.kind == "any" and atom.tag[0] == "summary"  # type: ignore[index]
+
+
 def counter_of(atom: Atom) -> Atom:
     """The iteration number that `is_earlier` counts back from."""
     return Atom("iteration", atom.tag[1])  # type: ignore[index]

@@ -370,6 +370,12 @@ class Iterations:
         trips = forms.floor_divide(forms.add(length, Form(step - 1)), step, state.facts)
         limits[atom] = trips if limits.get(atom, trips) == trips else None
         value = forms.add(lower, forms.scale(forms.of_atom(atom), step))
+        left = forms.subtract(upper, value)
+        # Of a size, and what each thread begins with: n - tid - 256 k >= 1. What was so of others before is of the past.
+        about = {is_about_threads(part) for part, _ in left.terms if part != atom}
+        if about == {True, False}:
+            others = {a: k for a, k in state.facts.items() if atom not in forms.atoms_under(a)}
+            state.facts = sum_at_least(left, 1, others)[0]
         return stored(value, self.flow.loops[number].bits, state.facts)
 
 
