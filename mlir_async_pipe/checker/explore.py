@@ -428,8 +428,7 @@ class Explorer:
             elif isinstance(value, View):
                 together |= set(map(forms.atoms_of, value.forms))
         alive = frozenset().union(*together)
-        products = [atom for atom in alive if forms.operator_of(atom)[0] == "mul"]
-        in_products = frozenset().union(*map(forms.atoms_under, products))
+        in_products = forms.in_products(alive)
 
         def is_alive(atom: Atom) -> bool:
             if atom in alive:

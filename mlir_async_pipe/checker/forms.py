@@ -424,6 +424,12 @@ def atoms_under(atom: Atom) -> frozenset[Atom]:
     return atoms_of(form_under(atom))
 
 
+def in_products(atoms: Iterable[Atom]) -> frozenset[Atom]:
+    """What is multiplied in products among the atoms: r and n of r * n."""
+    products = (atom for atom in atoms if operator_of(atom)[0] == "mul")
+    return frozenset().union(*map(atoms_under, products))
+
+
 def form_under(atom: Atom) -> Form:
     """The form that facts about an atom are about."""
     return Form(0, terms_of(atom)) if atom.kind == "sum" else of_atom(atom)

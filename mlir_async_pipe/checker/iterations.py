@@ -247,11 +247,16 @@ class Iterations:
             yield from ((forms.subtract(end, counter), step) for end in ends)
 
     def _say_left(self, state: State, loop: Loop) -> None:
-        """Say of the numbers of an iteration by itself what then holds for later ones: n - k >= 3 where k = 2 and n >= 5."""
+        """Say of the numbers of an iteration by itself what then holds for later ones: n - k >= 3 where k = 2 and n >= 5. Only of
+        what is a length of rows, r * n: it would tell states apart of which nobody needs it."""
         if state.facts[Atom("iteration", loop.number)].exact is None:
             return
+        values = (value for value in state.env.values() if isinstance(value, Form))
+        lengths = forms.in_products({atom for value in values for atom in value.symbols})
         for form, step in list(self._left_to_end(state, loop)):
             left = forms.scale(form, 1 if step > 0 else -1)
+            if not any(a.kind == "symbol" and a in lengths for a in forms.atoms_of(left)):
+                continue
             least, _ = forms.bounds(settle(left, state.facts), state.facts)
             if least is not None and len(left.terms) > 1:
                 state.facts = sum_at_least(left, least, state.facts)[0]
