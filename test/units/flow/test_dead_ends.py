@@ -72,7 +72,7 @@ def comes_in_graph_of_counts(module):
 
 def comes_in_graph_of_checker(module):
     kernel = only(module, "func.func")
-    flow = kernel_flow.build(kernel, callable_functions(module.operation))
+    flow = kernel_flow.build(kernel, callable_functions(module.operation), has_assembly=False)
     blocks = reached(
         [flow.blocks[0].number],
         lambda number: [edge.target for edge in flow.edges(flow.blocks[number])],
