@@ -216,6 +216,7 @@ LISTS = {
     "facts.values.same_values": "what it takes for another value, and how vectors are put together",
     "pipeliner.dependence.privatise": "the regions around an access whose conditions it reads",
     "pipeliner.normalise.affine_loops": "what it rewrites, and as what",
+    "pipeliner.plan.thread_groups": "the ops with regions that it shares among groups, part by part",
     "ptx.divisions": "what it rewrites: the instructions of one idiom",
 }
 OP_NAME = re.compile(
