@@ -185,15 +185,33 @@ class Knowledge:
         self.ranges[direction] = sums.scaled(sums.moved((low, high), -form.constant), factor)
 
     def residue(self, form: Form, modulus: int) -> int | None:
-        """Raises RefineError where it would be known by larger moduli."""
-        found = forms.residue(form, modulus, self)
-        if found is None:
-            needed = [(atom, by) for atom, by in forms.needed_periods(form, modulus) if by != 1]
-            short = [by for a, by in needed if by and self.residues.get(a, (0, by))[1] % by]
-            counted = all(atom in self.residues for atom, _ in needed)
-            if counted and short and short[0] <= LARGEST_MODULUS:
-                raise RefineError(modulus=short[0])
-        return found
+        """A form modulo a number, where it is known. Raises RefineError of the first unknown whose residue would be known by a
+        larger modulus, whatever the others are."""
+        total = form.constant
+        for atom, coefficient in form.terms:
+            needed = modulus // gcd(coefficient, modulus)
+            if needed == 1:
+                continue
+            known = self._residue_of(atom, needed)
+            if known is None:
+                return None
+            total += coefficient * known
+        return total % modulus
+
+    def _residue_of(self, atom: Atom, modulus: int) -> int | None:
+        if atom in self.residues:
+            residue, known = self.residues[atom]
+            if known % modulus and modulus <= LARGEST_MODULUS:
+                raise RefineError(modulus=modulus)
+            return residue % modulus if known % modulus == 0 else None
+        if atom.kind != "call":
+            return None
+        name, (operand, divisor) = forms.operator_of(atom)
+        by = divisor.constant
+        if name == "mod":
+            return self.residue(operand, modulus) if by % modulus == 0 else None
+        inner = self.residue(operand, by * modulus)
+        return None if inner is None else inner // by % modulus
 
     def ask_residue(self, form: Form, by: int) -> None:
         """A remainder of a number of iterations is not kept as an unknown: it says how many slots apart roles are."""

@@ -157,3 +157,7 @@ def test_an_order_that_cannot_be_is_refused_and_nothing_is_written(name: str) ->
     assert refused.value.code == code
     assert refused.value.diagnostic.place.line
     assert str(module) == kept
+    if code == "dependence-violated":
+        notes = [note.message for note in refused.value.diagnostic.notes]
+        assert any("as 'async_pipe.num_stages' does" in note for note in notes)
+        assert pipeline(parse(made.module()), check="none", target=TARGET).of("loops")
