@@ -249,7 +249,7 @@ class Iterations:
     def _say_left(self, state: State, loop: Loop) -> None:
         """Say of the numbers of an iteration by itself what then holds for later ones: n - k >= 3 where k = 2 and n >= 5. Only of
         what is a length of rows, r * n: it would tell states apart of which nobody needs it."""
-        if state.facts[Atom("iteration", loop.number)].exact is None:
+        if not loop.ends or state.facts[Atom("iteration", loop.number)].exact is None:
             return
         values = (value for value in state.env.values() if isinstance(value, Form))
         lengths = forms.in_products({atom for value in values for atom in value.symbols})

@@ -10,18 +10,16 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 
-from helpers.hopper_attention import wrong_by
 from helpers.machine_programs import parse
+from helpers.parted_attention import MOODS, TARGET, expanded, found, run
 from helpers.tensor_attention import ChangedAttention
-from mlir_async_pipe import check, pipeline
+from mlir_async_pipe import pipeline
 from mlir_async_pipe.pipeliner.expand.write.write_roles import PartedWriter
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
-TARGET = "nvvm:sm_100a"
 ONE = ChangedAttention(plain=True, roles="specialised")
 OVERLAID = replace(ONE, overlaid=True)
 MANY = replace(ONE, persistent=True, stages=2)
@@ -33,39 +31,11 @@ KERNELS = {
     "two tiles of queries": replace(ONE, groups=2, stages=2),
     "head after head": MANY,
 }
-MOODS = [("eager", "forward"), ("late", "backward"), ("random", "random")]
-
-
-def expanded(text: str) -> str:
-    module = parse(text)
-    pipeline(module, check="none", target=TARGET)
-    return str(module)
 
 
 @cache
 def of_kernel(name: str) -> str:
     return expanded(KERNELS[name].module())
-
-
-def found(text: str) -> tuple[set[str], int]:
-    """The codes of certain findings, and how many accesses are not decided."""
-    report = check(parse(text))
-    (summary,) = report.of("checks")
-    return {d.code for d in report.diagnostics if d.severity == "error"}, summary.unknown
-
-
-def run(text: str, made: ChangedAttention, mood: tuple[str, str]) -> tuple[bool, set[str]]:
-    """Whether the machine gives NumPy's result for three heads, and what raced."""
-    completion, schedule = mood
-    blocks: dict[str, Any] = {"blocks_of_heads": 1} if made.persistent else {}
-    wrong, races = wrong_by(
-        *(made, parse(text), 384, completion),
-        added=64,
-        heads=3 if made.persistent else 1,
-        schedule=schedule,
-        **blocks,
-    )
-    return wrong < 1e-3, races
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from helpers.hopper_attention import wrong_by
 from helpers.machine_programs import parse
+from helpers.parted_attention import MOODS, TARGET, found, run
 from helpers.tensor_attention import ChangedAttention
 from mlir_async_pipe import pipeline
 from mlir_async_pipe.bindings.raw_ops import walk
@@ -26,9 +25,8 @@ from mlir_async_pipe.session.diagnostics import PipelineError
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from test_parted_products import AFTER, MOODS, WAIT, found, without
+from test_parted_products import AFTER, WAIT, without
 
-TARGET = "nvvm:sm_100a"
 ONE = ChangedAttention(plain=True, roles="specialised")
 TWO = replace(ONE, groups=2, stages=2)
 OVERLAID = replace(TWO, overlaid=True)
@@ -68,22 +66,6 @@ def of_kernel(name: str) -> str:
     module = parse(annotated(*KERNELS[name]))
     pipeline(module, check="none", target=TARGET)
     return str(module)
-
-
-def run(
-    text: str, made: ChangedAttention, mood: tuple[str, str], keys: int = 384
-) -> tuple[bool, set[str]]:
-    completion, schedule = mood
-    blocks: dict[str, Any] = {"blocks_of_heads": 1} if made.persistent else {}
-    heads, added = 3 if made.persistent else 1, 256 if made.roles == "grouped" else 64
-    wrong, races = wrong_by(
-        *(made, parse(text), keys, completion),
-        added=added,
-        heads=heads,
-        schedule=schedule,
-        **blocks,
-    )
-    return wrong < 1e-3, races
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -10,17 +10,15 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import pytest
 
-from helpers.hopper_attention import wrong_by
 from helpers.machine_programs import parse
+from helpers.parted_attention import MOODS, TARGET, expanded, found, run
 from helpers.tensor_attention import ChangedAttention
-from mlir_async_pipe import check, pipeline
+from mlir_async_pipe import pipeline
 from mlir_async_pipe.session.diagnostics import AsyncPipeError
 
-TARGET = "nvvm:sm_100a"
 TWO = ChangedAttention(plain=True, roles="grouped", groups=2, stages=2)
 OVERLAID = replace(TWO, overlaid=True)
 MANY = replace(TWO, persistent=True)
@@ -32,39 +30,11 @@ KERNELS = {
     "three tiles of queries": replace(OVERLAID, groups=3),
     "head after head": MANY,
 }
-MOODS = [("eager", "forward"), ("late", "backward"), ("random", "random")]
-
-
-def expanded(text: str) -> str:
-    module = parse(text)
-    pipeline(module, check="none", target=TARGET)
-    return str(module)
 
 
 @cache
 def of_kernel(name: str) -> str:
     return expanded(KERNELS[name].module())
-
-
-def found(text: str) -> tuple[set[str], int]:
-    """The codes of certain findings, and how many accesses are not decided."""
-    report = check(parse(text))
-    (summary,) = report.of("checks")
-    return {d.code for d in report.diagnostics if d.severity == "error"}, summary.unknown
-
-
-def run(text: str, made: ChangedAttention, mood: tuple[str, str]) -> tuple[bool, set[str]]:
-    """Whether the machine gives NumPy's result, and what raced."""
-    completion, schedule = mood
-    blocks: dict[str, Any] = {"blocks_of_heads": 1} if made.persistent else {}
-    wrong, races = wrong_by(
-        *(made, parse(text), 512, completion),
-        added=128 * made.groups,
-        heads=3 if made.persistent else 1,
-        schedule=schedule,
-        **blocks,
-    )
-    return wrong < 1e-3, races
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -78,7 +48,7 @@ def test_it_is_proven_for_any_number_of_keys(name):
 @pytest.mark.parametrize("mood", MOODS, ids="-".join)
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_result_is_numpy_s(name, mood):
-    assert run(of_kernel(name), KERNELS[name], mood) == (True, set())
+    assert run(of_kernel(name), KERNELS[name], mood, 512) == (True, set())
 
 
 def test_each_group_has_the_loop_of_its_tile():
@@ -159,7 +129,7 @@ def test_a_part_that_is_left_out_is_named_and_fails(name):
     change, codes = MUTANTS[name]
     text = change(of_kernel("two slots"))
     assert found(text)[0] & codes, found(text)
-    assert any(run(text, TWO, mood) != (True, set()) for mood in MOODS)
+    assert any(run(text, TWO, mood, 512) != (True, set()) for mood in MOODS)
 
 
 # -- what belongs together --------------------------------------------------------------------------

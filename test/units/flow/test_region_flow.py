@@ -130,32 +130,28 @@ STRUCTURES = {
 }
 
 
+AROUND = """func.func @f(%p: i1, %n: index) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  {}
+  return
+}}"""
+
+
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_control_comes_back_by_loops_of_any_kind(name):
     again, around = STRUCTURES[name]
-    text = f"""func.func @f(%p: i1, %n: index) {{
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      {around.format("gpu.barrier")}
-      return
-    }}"""
     with new_context() as context:
         context.allow_unregistered_dialects = True
-        module = ir.Module.parse(text)
+        module = ir.Module.parse(AROUND.format(around.format("gpu.barrier")))
         (barrier,) = walk_named(module, "gpu.barrier".__eq__)
         assert runs_again(barrier) == again
 
 
 def test_the_outermost_op_in_which_control_comes_back_is_named():
     around = "scf.for %i = %c0 to %n step %c1 {{ scf.if %p {{ scf.for %j = %c0 to %n step %c1 {{ {} }} }} }}"
-    text = f"""func.func @f(%p: i1, %n: index) {{
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      {around.format("gpu.barrier")}
-      return
-    }}"""
     with new_context():
-        module = ir.Module.parse(text)
+        module = ir.Module.parse(AROUND.format(around.format("gpu.barrier")))
         (barrier,) = walk_named(module, "gpu.barrier".__eq__)
         outer, inner = walk_named(module, "scf.for".__eq__)
         assert repeated_in(barrier) == repeated_in(inner) == outer and repeated_in(outer) is None
