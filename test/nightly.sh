@@ -59,6 +59,9 @@ judge() {
 mapfile -t laws < <(grep -rl --include='test_*.py' --exclude=test_random_pipelines.py ASYNC_PIPE_NIGHTLY test)
 second=test/laws/test_second_machine.py
 judge lit "$bin/lit" --succinct --workers "$jobs" lit-tests
+# First what fails most often; it names each failure when it comes, so that a run that was cut off has told something, too.
+judge all -m pytest --verbose --verbose --numprocesses "$jobs" --dist worksteal --tier "$tier" --junitxml="$out/all.xml" \
+  "--ignore=$second" "${laws[@]/#/--ignore=}"
 judge pipelines test/reports/random_pipelines_report.py --per-feature "$(of 200)" --seed "$seed" --jobs "$jobs" --json "$out/pipelines.json"
 judge flags test/reports/random_flags_report.py --programs "$(of 1000)" --seed "$seed" --jobs "$jobs" --json "$out/flags.json"
 judge mutants test/reports/mutation_report.py --mutants "$(of 5000)" --seed "$seed" --jobs "$jobs" --json "$out/mutants.json"
@@ -71,9 +74,6 @@ judge amd test/reports/amd_isa_report.py --kernels "$(of 300)" --seed "$seed" --
 ASYNC_PIPE_SAMPLES=8 judge second -m pytest --tier "$tier" --numprocesses "$jobs" "$second"
 ASYNC_PIPE_NIGHTLY=1 ASYNC_PIPE_SEED=$seed judge laws -m pytest --tier "$tier" --numprocesses "$jobs" "${laws[@]}"
 judge code bench/code.py --compare
-# The longest one is last, and names each failure when it comes: what was cut off has told something, too.
-judge all -m pytest --verbose --verbose --numprocesses "$jobs" --dist worksteal --tier "$tier" --junitxml="$out/all.xml" \
-  "--ignore=$second" "${laws[@]/#/--ignore=}"
 
 "$bin/python" test/reports/nightly_table.py "$out" "$seed" | tee "$out/table.md"
 exit "$failed"
