@@ -364,33 +364,47 @@ def narrowed(known: AtomRange | None, least: AtomRange) -> AtomRange:
     return known._replace(low=low, high=high)
 
 
+Residues = Callable[[Atom, int], int | None]
+"""What is known of an atom by itself: a number that is congruent to it by a modulus."""
+
+
 def residue(form: Form, modulus: int, facts: Known) -> int | None:
     """form mod modulus, if it is the same for all values that the facts allow."""
+
+    def recorded(atom: Atom, needed: int) -> int | None:
+        known = knowledge(atom, facts)
+        if known.exact is not None:
+            return known.exact
+        return None if known.modulus % needed else known.residue
+
+    return residue_by(form, modulus, recorded)
+
+
+def residue_by(form: Form, modulus: int, known: Residues) -> int | None:
+    """form mod modulus, if each unknown in it is known by a modulus that is large enough."""
     total = form.constant
     for atom, coefficient in form.terms:
         needed = modulus // gcd(coefficient, modulus)
         if needed == 1:
             continue
-        known = knowledge(atom, facts)
-        value = known.exact
+        value = known(atom, needed)
         if value is None and atom.kind == "call":
-            value = _call_residue(*operator_of(atom), needed, facts)
-        elif value is None and known.modulus % needed == 0:
-            value = known.residue
+            value = _call_residue(atom, needed, known)
         if value is None:
             return None
         total += coefficient * value
     return total % modulus
 
 
-def _call_residue(name: str, arguments: tuple[Form, ...], modulus: int, facts: Known) -> int | None:
+def _call_residue(atom: Atom, modulus: int, known: Residues) -> int | None:
     """floor(x / d) mod m = floor((x mod d m) / d); (x mod d) mod m = x mod m if m divides d."""
+    name, arguments = operator_of(atom)
     if name == "div":
         divisor = arguments[1].constant
-        inside = residue(arguments[0], divisor * modulus, facts)
+        inside = residue_by(arguments[0], divisor * modulus, known)
         return None if inside is None else inside // divisor
-    own = modulus_of(Atom("call", (name, arguments)))
-    return None if own is None or own % modulus else residue(arguments[0], modulus, facts)
+    own = modulus_of(atom)
+    return None if own is None or own % modulus else residue_by(arguments[0], modulus, known)
 
 
 def call(name: str, *arguments: Form) -> Form:

@@ -187,31 +187,15 @@ class Knowledge:
     def residue(self, form: Form, modulus: int) -> int | None:
         """A form modulo a number, where it is known. Raises RefineError of the first unknown whose residue would be known by a
         larger modulus, whatever the others are."""
-        total = form.constant
-        for atom, coefficient in form.terms:
-            needed = modulus // gcd(coefficient, modulus)
-            if needed == 1:
-                continue
-            known = self._residue_of(atom, needed)
-            if known is None:
-                return None
-            total += coefficient * known
-        return total % modulus
+        return forms.residue_by(form, modulus, self._residue_of)
 
     def _residue_of(self, atom: Atom, modulus: int) -> int | None:
-        if atom in self.residues:
-            residue, known = self.residues[atom]
-            if known % modulus and modulus <= LARGEST_MODULUS:
-                raise RefineError(modulus=modulus)
-            return residue % modulus if known % modulus == 0 else None
-        if atom.kind != "call":
-            return None
-        name, (operand, divisor) = forms.operator_of(atom)
-        by = divisor.constant
-        if name == "mod":
-            return self.residue(operand, modulus) if by % modulus == 0 else None
-        inner = self.residue(operand, by * modulus)
-        return None if inner is None else inner // by % modulus
+        residue, known = self.residues.get(atom, (None, modulus))
+        if known % modulus == 0:
+            return residue
+        if modulus <= LARGEST_MODULUS:
+            raise RefineError(modulus=modulus)
+        return None
 
     def ask_residue(self, form: Form, by: int) -> None:
         """A remainder of a number of iterations is not kept as an unknown: it says how many slots apart roles are."""
