@@ -18,11 +18,10 @@ same 4 bytes are given them at once.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import gcd, prod
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,6 +32,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
     ancestors,
+    constant_value,
     defining_op,
     enclosing,
     integer_attribute,
@@ -99,99 +99,113 @@ class _Lanes(NamedTuple):
     unknown: int
 
 
-class _Sum(NamedTuple):
-    """An integer of all threads: the `number` that ids decide, plus multiples of `unknown` that are the same in all
-    threads, plus such numbers `times` values that are the same in all threads: strides of flat memory.
-    `value`: it is that value alone."""
+# Sums ----------------------------------------------------------------------------------------------
 
-    number: Array
-    unknown: int = 0
-    times: Mapping[object, Array] = MappingProxyType({})
-    value: Value | None = None
-
-    @property
-    def is_decided(self) -> bool:
-        return self.unknown == 0 and not self.times
+Product = frozenset[tuple[object, int]]
+"""What is the same in all threads, in units of what divides it, with powers; none of it is 1."""
+Sum = dict[Product, Array]
+"""An integer of all threads: products, each times numbers that ids of threads decide."""
+ONE: Product = frozenset()
 
 
-class _LaneSums(Domain[_Sum, None]):
+def _number(decided: int | Array) -> Sum:
+    return {ONE: np.asarray(decided)}
+
+
+def _symbol(name: object, divisor: int = 1) -> Sum:
+    return {frozenset({(name, 1)}): np.asarray(divisor)}
+
+
+def _added(a: Sum, b: Sum) -> Sum:
+    return {key: np.add(a.get(key, 0), b.get(key, 0)) for key in a.keys() | b.keys()}
+
+
+def _times(a: Sum, b: Sum) -> Sum:
+    found: Sum = {}
+    for one, x in a.items():
+        for other, y in b.items():
+            powers = Counter(dict(one)) + Counter(dict(other))
+            found = _added(found, {frozenset(powers.items()): np.asarray(x * y)})
+    return found
+
+
+def _decided(found: Sum) -> Array | None:
+    return found[ONE] if found.keys() == {ONE} else None
+
+
+def _constant(found: Sum) -> int | None:
+    decided = _decided(found)
+    return None if decided is None or decided.ndim else int(decided)
+
+
+class _Sums(Domain[Sum, None]):
     """Sums modulo 2^64, and quotients of what is decided."""
 
-    def constant(self, number: int) -> _Sum:
-        return _Sum(np.asarray(number))
+    def constant(self, number: int) -> Sum:
+        return _number(number)
 
-    def evaluate(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
-        if op.row.method not in _MADE_OF_OTHERS and all(each.is_decided for each in v):
-            numbers = NUMBERS.evaluate(op, [each.number for each in v], None)
-            return None if numbers is None else _Sum(numbers)
+    def evaluate(self, op: Typed, v: list[Sum], known: None) -> Sum | None:
+        decided = [each for each in map(_decided, v) if each is not None]
+        if op.row.method not in _MADE_OF_OTHERS and len(decided) == len(v):
+            numbers = NUMBERS.evaluate(op, decided, None)
+            return None if numbers is None else _number(numbers)
         # What may not fit into fewer bits is no sum.
         if op.bits < INDEX_BITS and not op.nsw:
             return None
         return super().evaluate(op, v, known)
 
-    def add(self, op: Typed, v: list[_Sum], known: None) -> _Sum:
-        a, b = v
-        times = dict(a.times)
-        for key, number in b.times.items():
-            times[key] = times[key] + number if key in times else number
-        return _Sum(a.number + b.number, gcd(a.unknown, b.unknown), times)
+    def add(self, op: Typed, v: list[Sum], known: None) -> Sum:
+        return _added(*v)
 
-    def sub(self, op: Typed, v: list[_Sum], known: None) -> _Sum:
-        return self.add(op, [v[0], _scaled(v[1], -1)], known)
+    def sub(self, op: Typed, v: list[Sum], known: None) -> Sum:
+        return _added(v[0], _times(_number(-1), v[1]))
 
-    def mul(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
-        for a, b in (v, reversed(v)):
-            if b.is_decided and b.number.ndim == 0:
-                return _scaled(a, int(b.number))
-            if b.value is not None and not a.times:
-                return _Sum(np.asarray(0), b.unknown, {b.value: a.number})
-        return None
+    def mul(self, op: Typed, v: list[Sum], known: None) -> Sum:
+        return _times(*v)
 
-    def shl(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
-        by = v[1]
-        fits = by.is_decided and by.number.ndim == 0 and 0 <= by.number < INDEX_BITS - 1
-        return _scaled(v[0], 1 << int(by.number)) if fits else None
+    def shl(self, op: Typed, v: list[Sum], known: None) -> Sum | None:
+        by = _constant(v[1])
+        if by is None or not 0 <= by < INDEX_BITS - 1:
+            return None
+        return _times(v[0], _number(1 << by))
 
-    def div(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+    def div(self, op: Typed, v: list[Sum], known: None) -> Sum | None:
         """(64 k + t) div 8, rounded down, is 8 k + t div 8."""
         by = self._divides(op, v)
-        return by and _Sum(np.floor_divide(v[0].number, by), v[0].unknown // by)
+        return by and {product: np.floor_divide(part, by) for product, part in v[0].items()}
 
-    def rem(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+    def rem(self, op: Typed, v: list[Sum], known: None) -> Sum | None:
         by = self._divides(op, v)
-        return by and _Sum(np.mod(v[0].number, by))
+        return by and _number(np.mod(v[0].get(ONE, 0), by))
 
-    def _divides(self, op: Typed, v: list[_Sum]) -> Any:
+    def _divides(self, op: Typed, v: list[Sum]) -> Any:
         """The constant that an op divides by, rounding down, if it divides what is not decided."""
-        a, by = v
-        whole = op.row.rounding == "down" and op.row.sign != "u" and not a.times
-        if not whole or not by.is_decided or by.number.ndim or by.number <= 0:
+        by = _constant(v[1])
+        if by is None or by <= 0 or op.row.rounding != "down" or op.row.sign == "u":
             return None
-        return int(by.number) if a.unknown % int(by.number) == 0 else None
+        whole = all(product == ONE or not np.any(part % by) for product, part in v[0].items())
+        return by if whole else None
 
-    def cast(self, op: Typed, v: list[_Sum], known: None) -> _Sum | None:
+    def cast(self, op: Typed, v: list[Sum], known: None) -> Sum | None:
         return v[0] if op.row.sign == "s" and op.bits >= op.given else None
 
 
-_LANE_SUMS = _LaneSums()
+_SUMS = _Sums()
 # What a domain makes of other operators.
 _MADE_OF_OTHERS = frozenset({"apply", "apply_least", "apply_largest", "join", "split"})
-_TWO_STRIDES = "lanes are apart by two strides that are not static"
-
-
-def _scaled(a: _Sum, factor: int) -> _Sum:
-    times = {key: number * factor for key, number in a.times.items()}
-    return _Sum(a.number * factor, abs(a.unknown * factor), times)
 
 
 class WarpTraffic:
     """Answers for the accesses of one kernel, of blocks of `block` threads."""
+
+    SUMS_OF = "what thread ids decide and what is the same in all threads"
 
     def __init__(self, block: Size | None, chip: Chip) -> None:
         self.chip = chip
         self._block = block
         self._numbers = Arithmetic(block)
         self._uniformity = Uniformity()
+        self._dims: dict[tuple[Value, int], Value] = {}
         if block is not None:
             self._threads = Enumeration.of_threads(block, chip.lanes)
 
@@ -330,32 +344,20 @@ class WarpTraffic:
 
     def _lanes_at(self, access: Access, size: int, points: Enumeration) -> _Lanes:
         assert self._block is not None
-        steps = steps_of_access(access)
-        self._same(steps.memory)
-        if not steps.whole:
-            raise NotKnownError("the layout of its memory is not known")
+        memory, total = self._place(access, points)
         zero = np.zeros_like(points.threads[0])
-        known, unknown = zero, value_alignment(steps.memory, self._numbers)
-        apart: dict[object, Array] = {}
-        for step in steps.steps:
-            part = self._sum(step.amount, points)
-            if step.stride is None:
-                if part.times:
-                    raise NotKnownError(_TWO_STRIDES)
-                part = _Sum(np.asarray(0), 1, {step.key: part.number})
-            part = _scaled(part, step.size * (step.stride or 1))
-            known, unknown = known + part.number, gcd(unknown, part.unknown)
-            # Lanes with one number of rows of unknown length are in one row.
-            for key, number in part.times.items():
-                apart[key] = apart.get(key, 0) + number
-        apart = {key: number for key, number in apart.items() if np.ptp(number)}
+        # Lanes with one number of rows of unknown length are in one row.
+        known = total.pop(ONE, zero)
+        apart = [part for part in total.values() if np.ptp(part)]
         if len(apart) > 1:
-            raise NotKnownError(_TWO_STRIDES)
+            raise NotKnownError("lanes are apart by two strides that are not static")
+        divisors = (int(np.gcd.reduce(part, axis=None)) for part in total.values())
+        unknown = gcd(value_alignment(memory, self._numbers), *divisors)
         active = self._active(access.op, points)
         if access.active_lanes is not None:
             lane = linear_thread(points.threads, self._block) % self.chip.lanes
             active = active & (lane < access.active_lanes)
-        parts = (zero + known, active, zero + next(iter(apart.values()), zero))
+        parts = (zero + known, active, zero + next(iter(apart), zero))
         flat = [part.reshape(prod(self._block), -1) for part in np.broadcast_arrays(*parts)]
         starts, active, row = flat
         if access.over_lanes:
@@ -364,40 +366,59 @@ class WarpTraffic:
             starts = starts[np.arange(len(starts)) - lane] + size * lane[:, None]
         return _Lanes(starts, active, row, unknown)
 
+    def _place(self, access: Access, points: Enumeration) -> tuple[Value, Sum]:
+        """The memory of an access, and where it begins there, in bytes."""
+        steps = steps_of_access(access)
+        if not steps.whole:
+            raise NotKnownError("the layout of its memory is not known")
+        self._same(steps.memory)
+        total = _number(0)
+        for step in steps.steps:
+            stride = _symbol(step.key) if step.stride is None else _number(step.stride)
+            bytes_of = _times(stride, _number(step.size))
+            total = _added(total, _times(self._sum(step.amount, points), bytes_of))
+        return steps.memory, total
+
     def _same(self, memory: Value) -> None:
         """Raise unless all threads access one memory."""
         root = root_of(memory)
         if root.kind in ("unknown", "address") and self._differs(memory):
             raise NotKnownError("which memory it is may differ from lane to lane")
 
-    def _sum(self, value: Value | int, points: Enumeration) -> _Sum:
+    def _sum(self, value: Value | int, points: Enumeration) -> Sum:
         """An integer as a sum. Raises NotKnownError where it is none."""
-        found = (
-            _Sum(np.asarray(value)) if isinstance(value, int) else self._known_sum(value, points)
-        )
-        if found is None:
-            raise NotKnownError(
-                "a subscript is no sum of what thread ids decide and what is the same in all threads"
-            )
+        found = _number(value) if isinstance(value, int) else self._known_sum(value, points)
+        names = [name for product in found or () for name, _ in product]
+        if found is None or not all(self.is_fixed(n) for n in names if isinstance(n, ir.Value)):
+            raise NotKnownError(f"a subscript is no sum of {self.SUMS_OF}")
         return found
 
-    def _known_sum(self, value: Value, points: Enumeration) -> _Sum | None:
-        def step(current: Value, get: Callable[[Value], _Sum | None]) -> _Sum | None:
+    def _known_sum(self, value: Value, points: Enumeration) -> Sum | None:
+        def step(current: Value, get: Callable[[Value], Sum | None]) -> Sum | None:
             decided = points.evaluate(current)
             if decided is not None:
-                return _Sum(decided)
-            if not self._differs(current):
-                return _Sum(np.asarray(0), divisor(current, self._numbers), value=current)
-            if is_induction_variable(current):
+                return _number(decided)
+            made = _SUMS.of(current, get, None)
+            if made is None and is_induction_variable(current):
                 # Threads that run an iteration together began at their own numbers.
-                lower, _, by = list(ir.BlockArgument(current).owner.owner.operation.operands)[:3]
-                begin = None if self._differs(by) else memoised(lower, points.sums, step)
-                steps = divisor(by, self._numbers)
-                return begin and begin._replace(unknown=gcd(begin.unknown, steps), value=None)
-            return _LANE_SUMS.of(current, get, None)
+                loop = ir.BlockArgument(current).owner.owner.operation
+                if not self._differs(loop.operands[2]):
+                    begin, by = (memoised(loop.operands[n], points.sums, step) for n in (0, 2))
+                    made = begin and by and _added(begin, _times(by, _symbol(loop)))
+            if made is None and not self._differs(current):
+                made = _symbol(self._name(current), divisor(current, self._numbers))
+            return made
 
-        found: _Sum | None = memoised(value, points.sums, step)
+        found: Sum | None = memoised(value, points.sums, step)
         return found
+
+    def _name(self, value: Value) -> Value:
+        """A value; of a size the first one that was asked for."""
+        op = defining_op(value)
+        if op is None or op.name != "memref.dim":
+            return value
+        axis = constant_value(op.operands[1])
+        return value if axis is None else self._dims.setdefault((op.operands[0], axis), value)
 
     def _active(self, op: Operation, points: Enumeration) -> Array:
         """The threads that run an op, by conditions that ids decide."""
@@ -427,9 +448,13 @@ class WarpTraffic:
             if op is None or op.name != "arith.cmpi":
                 return False
             sums = [self._known_sum(operand, points) for operand in op.operands]
-            if integer_attribute(op, "predicate") in _EQUAL or None in sums:
+            if integer_attribute(op, "predicate") in _EQUAL or not all(sums):
                 return False
         return True
+
+    def is_fixed(self, value: Value) -> bool:
+        """Whether all threads that are asked about have one value."""
+        return not self._differs(value)
 
     def _differs(self, value: Value) -> bool:
         return self._uniformity.difference(value) is not None
@@ -441,7 +466,7 @@ _EQUAL = (0, 1)
 
 @dataclass
 class Enumeration(Points):
-    sums: dict[Value, _Sum | None] = field(default_factory=dict)
+    sums: dict[Value, Sum | None] = field(default_factory=dict)
 
 
 def _lie_side_by_side(access: Access) -> bool:

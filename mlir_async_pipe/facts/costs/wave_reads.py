@@ -12,8 +12,7 @@ bound or a mask that is not known switches off takes part. All else is not known
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import takewhile
@@ -21,21 +20,18 @@ from math import gcd, prod
 
 import numpy as np
 
-from mlir_async_pipe.bindings import ir
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    ancestors,
-    constant_value,
-    defining_op,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, ancestors
 from mlir_async_pipe.chips.table import Chip
-from mlir_async_pipe.facts.costs.warp_traffic import Enumeration, NotKnownError, WarpTraffic
+from mlir_async_pipe.facts.costs.warp_traffic import (
+    ONE,
+    Enumeration,
+    NotKnownError,
+    Sum,
+    WarpTraffic,
+)
 from mlir_async_pipe.facts.flow.algorithms import walked
-from mlir_async_pipe.facts.values.domains import Domain, Typed
-from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, is_induction_variable, memoised
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.thread_numbers import is_counted, steps_of_access
+from mlir_async_pipe.facts.values.thread_numbers import is_counted
 from mlir_async_pipe.facts.values.uniformity import sources
 from mlir_async_pipe.vocabulary import Access
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS
@@ -55,68 +51,6 @@ class Reads:
     memory: str
     asked: int
     different: int
-
-
-# Polynomials -------------------------------------------------------------------------------------
-
-Product = frozenset[tuple[object, int]]
-"""Symbols with their powers; none of them is 1."""
-Polynomial = dict[Product, Array]
-ONE: Product = frozenset()
-
-
-def _added(a: Polynomial, b: Polynomial) -> Polynomial:
-    return {key: np.add(a.get(key, 0), b.get(key, 0)) for key in a.keys() | b.keys()}
-
-
-def _times(a: Polynomial, b: Polynomial) -> Polynomial:
-    found: Polynomial = {}
-    for one, x in a.items():
-        for other, y in b.items():
-            powers = Counter(dict(one))
-            powers.update(dict(other))
-            found = _added(found, {frozenset(powers.items()): np.asarray(x * y)})
-    return found
-
-
-def _symbol(name: object) -> Polynomial:
-    return {frozenset({(name, 1)}): np.asarray(1)}
-
-
-def _number(number: int | Array) -> Polynomial:
-    return {ONE: np.asarray(number)}
-
-
-class _Polynomials(Domain[Polynomial, None]):
-    def constant(self, number: int) -> Polynomial:
-        return _number(number)
-
-    def evaluate(self, op: Typed, v: list[Polynomial], known: None) -> Polynomial | None:
-        # What may not fit into fewer bits is no sum.
-        if op.bits < INDEX_BITS and not op.nsw:
-            return None
-        return super().evaluate(op, v, known)
-
-    def add(self, op: Typed, v: list[Polynomial], known: None) -> Polynomial:
-        return _added(*v)
-
-    def sub(self, op: Typed, v: list[Polynomial], known: None) -> Polynomial:
-        return _added(v[0], _times(_number(-1), v[1]))
-
-    def mul(self, op: Typed, v: list[Polynomial], known: None) -> Polynomial:
-        return _times(*v)
-
-    def shl(self, op: Typed, v: list[Polynomial], known: None) -> Polynomial | None:
-        by = v[1].get(ONE)
-        if v[1].keys() != {ONE} or by is None or by.ndim or not 0 <= by < INDEX_BITS - 1:
-            return None
-        return _times(v[0], _number(1 << int(by)))
-
-    def cast(self, op: Typed, v: list[Polynomial], known: None) -> Polynomial | None:
-        return v[0] if op.row.sign == "s" and op.bits >= op.given else None
-
-
-_POLYNOMIALS = _Polynomials()
 
 
 # Waves -------------------------------------------------------------------------------------------
@@ -159,32 +93,27 @@ class _WavePoints(Enumeration):
 class WaveReads(WarpTraffic):
     """Answers for the reads in the body of one loop, of blocks of `block` threads in a `grid`."""
 
+    SUMS_OF = "what ids decide and what is the same in the whole grid"
+
     def __init__(self, block: Size, chip: Chip, grid: Size, loop: Operation) -> None:
         super().__init__(block, chip)
         self.block, self.grid, self.loop = block, grid, loop
 
     def of_wave(self, reads: Iterable[Access], wave: Wave) -> list[Reads]:
         """What each memory gives to a wave in an iteration. Raises NotKnownError."""
-        places: dict[Value, list[tuple[Polynomial, Array, int]]] = {}
+        places: dict[Value, list[tuple[Sum, Array, int]]] = {}
         for access in reads:
             memory, place = self._places(access, wave)
             places.setdefault(memory, []).append(place)
         return [Reads(str(root_of(memory)), *_counted(found)) for memory, found in places.items()]
 
-    def _places(self, access: Access, wave: Wave) -> tuple[Value, tuple[Polynomial, Array, int]]:
+    def _places(self, access: Access, wave: Wave) -> tuple[Value, tuple[Sum, Array, int]]:
         """The memory, where each execution begins in bytes, which of them are, and the bytes of one."""
         size, _ = self._sizes(access)
         points = self._points(access.op, wave)
-        steps = steps_of_access(access)
-        if not steps.whole or access.over_lanes:
+        if access.over_lanes:
             raise NotKnownError("the layout of its memory is not known")
-        if not self.is_fixed(steps.memory):
-            raise NotKnownError("which memory it is may differ from block to block")
-        total = _number(0)
-        for step in steps.steps:
-            stride = _symbol(step.key) if step.stride is None else _number(step.stride)
-            amount = self._polynomial(step.amount, points)
-            total = _added(total, _times(amount, _times(stride, _number(step.size))))
+        memory, total = self._place(access, points)
         active = self._active(access.op, points)
         if access.active_lanes is not None:
             raise NotKnownError("which lanes run it is not decided by thread ids")
@@ -193,7 +122,7 @@ class WaveReads(WarpTraffic):
             points.runs.shape,
             points.threads[0].shape,
         )
-        return steps.memory, (total, np.broadcast_to(active, shape), size)
+        return memory, (total, np.broadcast_to(active, shape), size)
 
     def _points(self, op: Operation, wave: Wave) -> _WavePoints:
         inside = list(takewhile(self.loop.__ne__, (op, *ancestors(op))))
@@ -210,47 +139,16 @@ class WaveReads(WarpTraffic):
         return points
 
     def is_fixed(self, value: Value) -> bool:
-        """Whether all threads of the grid have one value."""
-        if self._differs(value):
-            return False
         made_of = map(launch_id, walked([value], lambda each: sources(each)[0]))
-        return all(known is None or known.kind in _OF_THE_GRID for known in made_of)
+        of_the_grid = all(known is None or known.kind in _OF_THE_GRID for known in made_of)
+        return of_the_grid and super().is_fixed(value)
 
-    def _polynomial(self, value: Value | int, points: _WavePoints) -> Polynomial:
-        if isinstance(value, int):
-            return _number(value)
-        found = self._known_polynomial(value, points, {})
-        if found is None:
-            raise NotKnownError(
-                "a subscript is no sum of what ids decide and what is the same in the whole grid"
-            )
-        return found
-
-    def _known_polynomial(
-        self, value: Value, points: _WavePoints, known: dict[Value, Polynomial | None]
-    ) -> Polynomial | None:
-        def step(current: Value, get: Callable[[Value], Polynomial | None]) -> Polynomial | None:
-            decided = points.evaluate(current)
-            if decided is not None:
-                return _number(decided)
-            op = defining_op(current)
-            if op is not None and op.name == "memref.dim" and self.is_fixed(current):
-                return _symbol((op.operands[0], constant_value(op.operands[1])))
-            made = None if op is None else _POLYNOMIALS.of(current, get, None)
-            if made is None and self.is_fixed(current):
-                return _symbol(current)
-            if made is None and is_induction_variable(current):
-                # Blocks that run an iteration together began at their own numbers.
-                loop = ir.BlockArgument(current).owner.owner.operation
-                lower, by = (memoised(loop.operands[n], known, step) for n in (0, 2))
-                return lower and by and _added(lower, _times(by, _symbol(loop)))
-            return made
-
-        found: Polynomial | None = memoised(value, known, step)
-        return found
+    def _same(self, memory: Value) -> None:
+        if not self.is_fixed(memory):
+            raise NotKnownError("which memory it is may differ from block to block")
 
 
-def _counted(found: list[tuple[Polynomial, Array, int]]) -> tuple[int, int]:
+def _counted(found: list[tuple[Sum, Array, int]]) -> tuple[int, int]:
     """The bytes that are asked for, and those that are different."""
     asked = sum(int(active.sum()) * size for _, active, size in found)
     products = list({product for total, _, _ in found for product in total})

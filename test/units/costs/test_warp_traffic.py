@@ -209,22 +209,32 @@ def test_sums_of_fewer_bits_that_do_not_wrap_are_sums() -> None:
     assert isinstance(one, Traffic) and one.asked == 4
 
 
+STRIDES_THAT_ARE_PRODUCTS = {
+    "of two arguments": """%r = arith.muli %t, %n : index
+%q = arith.muli %r, %o : index
+%x = memref.load %a[%q] : memref<4096xf32>""",
+    "of an argument and a stride": """%r = arith.muli %t, %n : index
+%x = memref.load %d[%r, %c0] : memref<?x?xf32>""",
+    "an argument's square": """%v = arith.muli %t, %n : index
+%r = arith.muli %v, %v : index
+%x = memref.load %a[%r] : memref<4096xf32>""",
+}
+ARGUMENTS = (
+    "%n: index, %o: index, %a: memref<4096xf32>, %d: memref<?x?xf32>, %idx: memref<64xindex>"
+)
+
+
+@pytest.mark.parametrize("name", STRIDES_THAT_ARE_PRODUCTS)
+def test_lanes_may_be_apart_by_a_product(name: str) -> None:
+    ((*_, one),) = found(kernel(STRIDES_THAT_ARE_PRODUCTS[name], ARGUMENTS))
+    assert isinstance(one, Traffic) and (one.asked, one.ideal, one.aligned) == (32, 4, False)
+
+
 UNKNOWN_OF_LANES = {
     "a loaded subscript": (
         """%r = memref.load %idx[%t] : memref<64xindex>
 %x = memref.load %a[%r] : memref<4096xf32>""",
         "is no sum of what thread ids decide",
-    ),
-    "products with two arguments": (
-        """%r = arith.muli %t, %n : index
-%q = arith.muli %r, %o : index
-%x = memref.load %a[%q] : memref<4096xf32>""",
-        "is no sum of what thread ids decide",
-    ),
-    "a product times a stride": (
-        """%r = arith.muli %t, %n : index
-%x = memref.load %d[%r, %c0] : memref<?x?xf32>""",
-        "apart by two strides",
     ),
     "two products": (
         """%r = arith.muli %t, %n : index
@@ -243,12 +253,6 @@ UNKNOWN_OF_LANES = {
     ),
     "a quotient that does not part": (
         """%r = affine.apply affine_map<(t, n) -> ((t + n * 4) floordiv 8)>(%t, %n)
-%x = memref.load %a[%r] : memref<4096xf32>""",
-        "is no sum of what thread ids decide",
-    ),
-    "the lane's square by an argument": (
-        """%v = arith.muli %t, %n : index
-%r = arith.muli %v, %v : index
 %x = memref.load %a[%r] : memref<4096xf32>""",
         "is no sum of what thread ids decide",
     ),
@@ -294,12 +298,7 @@ scf.if %in {
 @pytest.mark.parametrize("name", UNKNOWN_OF_LANES)
 def test_what_is_not_decided_is_unknown(name: str) -> None:
     body, why = UNKNOWN_OF_LANES[name]
-    one = found(
-        kernel(
-            body,
-            "%n: index, %o: index, %a: memref<4096xf32>, %d: memref<?x?xf32>, %idx: memref<64xindex>",
-        )
-    )[-1][2]
+    one = found(kernel(body, ARGUMENTS))[-1][2]
     assert isinstance(one, Unknown)
     assert why in one.why
 
