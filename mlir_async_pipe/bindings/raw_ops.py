@@ -240,7 +240,8 @@ DYNAMIC = -(2**63)
 
 FUNCTION_OPS = ("func.func", "gpu.func", "llvm.func", "cuda.kernel")
 # What holds the code of a kernel.
-KERNEL_OPS = (*FUNCTION_OPS, "gpu.launch")
+LAUNCH = "gpu.launch"
+KERNEL_OPS = (*FUNCTION_OPS, LAUNCH)
 SYMBOL_TABLES = ("builtin.module", "gpu.module")
 KERNEL_ATTRIBUTES = ("kernel", "gpu.kernel", "rocdl.kernel", "nvvm.kernel")
 
@@ -250,10 +251,11 @@ def is_function(op: Operation) -> bool:
     return op.name in FUNCTION_OPS
 
 
-def is_kernel(function: Operation) -> bool:
-    """Whether a function is entered by all threads of a block with the same arguments."""
-    given = function.attributes
-    return any(name in given for name in KERNEL_ATTRIBUTES) or (
+def is_kernel(holder: Operation) -> bool:
+    """Whether a function or launch is entered by all threads of a block with the same arguments."""
+    given = holder.attributes
+    named = holder.name == LAUNCH or any(name in given for name in KERNEL_ATTRIBUTES)
+    return named or (
         # Triton inlines all functions that it may; its kernels for AMD are what is left, and have no attribute of their own.
         _OF_TRITON in given and "noinline" in given and not ir.BoolAttr(given["noinline"]).value
     )

@@ -62,7 +62,7 @@ def _kernels(module: Any) -> list[Any]:
             holder = _kernel_around(op)
             if holder is not None and ASSEMBLY not in holder.attributes:
                 found[holder] = threaded[holder] = None
-        if op.name == "gpu.launch" or (is_function(op) and has_body(op) and is_kernel(op)):
+        if op.name in KERNEL_OPS and has_body(op) and is_kernel(op):
             threaded[op] = None
         elif is_about_threads(row_name(op)) or (
             names_memory(op) and space_of_type(op.results[0].type) == "workgroup"
@@ -126,7 +126,7 @@ def is_about_threads(name: str) -> bool:
 
 def _kernel_around(op: Any) -> Any | None:
     """The function or launch that holds an op."""
-    around = (above for above in ancestors(op) if is_function(above) or above.name == "gpu.launch")
+    around = (above for above in ancestors(op) if above.name in KERNEL_OPS)
     return next(around, None)
 
 

@@ -26,7 +26,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     enclosing,
     function_name,
-    functions,
     is_kernel,
     operations,
     parent,
@@ -85,7 +84,7 @@ def remarks(root: Any, session: Session, costs: CostModel) -> list[Diagnostic]:
     chip = session.target.chip
     said: list[Diagnostic] = []
     loops = pipelined_loops(root, session)
-    kernels = [*filter(is_kernel, functions(root)), *walk_named(root, "gpu.launch".__eq__)]
+    kernels = filter(is_kernel, walk_named(root, KERNEL_OPS.__contains__))
     for kernel in kernels:
         found = _Kernel(kernel, chip, costs, session)
         said += found.of_accesses()

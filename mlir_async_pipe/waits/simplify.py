@@ -191,7 +191,7 @@ def _waits_fully(item: Item) -> bool:
 
 def _at_start(queue: Queue, root: Item) -> Transfer:
     """A kernel starts with nothing in flight; a function that others call may not."""
-    return known(0 if queue.scope == "function" or starts_thread(root.op) else INFINITE)
+    return known(0 if queue.scope == "function" or is_kernel(root.op) else INFINITE)
 
 
 def covered_by_next(analysis: TokenWaits, gone: list[Item]) -> list[Item]:
@@ -315,7 +315,7 @@ def _may_merge(node: Node, first: Item, last: Item, joined: set[Any]) -> bool:
     commits = {item.op for item in node.items if _is_group(item) and item.queue == first.queue}
     # The first group holds what was issued since the last commit; that is all in this block
     # if the block has such a commit, or is where a thread starts.
-    known = node is node.frame.entry and starts_thread(node.frame.item.op)
+    known = node is node.frame.entry and is_kernel(node.frame.item.op)
     group: list[Access] = []
     earlier: list[Access] = []
     for op in operations(node.block):
@@ -429,7 +429,7 @@ class _Trial:
             return "dropped" if item.position in dropped else "kept"
 
         def start(root: Item) -> Kept:
-            known = queue.scope == "function" or starts_thread(root.op)
+            known = queue.scope == "function" or is_kernel(root.op)
             return kept.nothing if known else kept.outside
 
         kept = KeptGroups(max(self.before.get(item.position, 0) for item in waits), change)
@@ -571,14 +571,6 @@ class InFlight(Semiring[Transfer]):
             INFINITE if now.floor > before.floor else now.floor,
             INFINITE if now.cap > before.cap else now.cap,
         )
-
-
-# A thread starts here, with nothing in flight.
-KERNEL_OP = "gpu.launch"
-
-
-def starts_thread(op: Any) -> bool:
-    return op.name == KERNEL_OP or is_kernel(op)
 
 
 def _plus(left: int, right: int) -> int:

@@ -45,7 +45,7 @@ from mlir_async_pipe.facts.values.alignment import (
     static_strides,
     value_alignment,
 )
-from mlir_async_pipe.facts.values.domains import Domain, Typed
+from mlir_async_pipe.facts.values.domains import Domain, Typed, predicate_of
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, is_induction_variable, memoised
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import root_of
@@ -445,10 +445,10 @@ class WarpTraffic:
         """Whether all lanes of a warp meet a condition, but for those beyond a bound."""
         for part in filter(self._differs, conjunction(condition)):
             op = defining_op(part)
-            if op is None or op.name != "arith.cmpi":
+            # The others let one lane run.
+            if op is None or predicate_of(op) in (None, "eq", "ne"):
                 return False
-            sums = [self._known_sum(operand, points) for operand in op.operands]
-            if integer_attribute(op, "predicate") in _EQUAL or not all(sums):
+            if not all(self._known_sum(operand, points) for operand in op.operands):
                 return False
         return True
 
@@ -458,10 +458,6 @@ class WarpTraffic:
 
     def _differs(self, value: Value) -> bool:
         return self._uniformity.difference(value) is not None
-
-
-# Numbers of arith.cmpi's predicates eq and ne, which let one lane run.
-_EQUAL = (0, 1)
 
 
 @dataclass

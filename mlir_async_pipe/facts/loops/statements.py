@@ -62,6 +62,7 @@ from mlir_async_pipe.session.arguments import operation_of
 from mlir_async_pipe.session.called_from import called_by_users
 from mlir_async_pipe.vocabulary import Row, accesses, is_barrier, row_of
 from mlir_async_pipe.vocabulary.control_flow import LOOP_OPS, REGION_ROWS, in_scope
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 # The maker of what no op of the body makes: the induction variable, and what the loop carries.
 ARGUMENT = -1
@@ -413,7 +414,7 @@ def copied_load(store: Operation) -> Operation | None:
 def _stored_load(store: Operation) -> Operation | None:
     """The op that loads what is stored, also where a condition selects it or else zeros."""
     op = defining_op(store.operands[0])
-    if op is not None and op.name == "arith.select" and len(users(op.results[0])) == 1:
+    if op is not None and is_operator(op.name, "select") and len(users(op.results[0])) == 1:
         sources = [defining_op(value) for value in list(op.operands)[1:]]
         loads = [source for source in sources if source is not None and accesses(source)]
         return loads[0] if len(loads) == 1 else None

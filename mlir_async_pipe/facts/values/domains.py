@@ -28,7 +28,7 @@ from mlir_async_pipe.facts.values.integer_ops import (
     integer_constant,
 )
 from mlir_async_pipe.vocabulary import operator_table
-from mlir_async_pipe.vocabulary.operator_table import OPERATORS, PRODUCT, SUM, Operator
+from mlir_async_pipe.vocabulary.operator_table import OPERATORS, PRODUCT, SUM, Operator, is_operator
 
 # The ops of the affine dialect as the operators that they are made of.
 #
@@ -189,6 +189,11 @@ def set_no_wrap(op: Any) -> None:
 
 # `%2 = llvm.add %0, %1 overflow<nsw, nuw> : i32`; in attributes behind it anything may stand.
 _FLAGS = re.compile(r"[^{]*? overflow<([^>]*)>")
+
+
+def predicate_of(op: Any) -> str | None:
+    """The predicate of a comparison of integers; None of other ops, and of none."""
+    return _predicate(op) if op is not None and is_operator(op.name, "cmp") else None
 
 
 def _predicate(op: Any) -> str | None:

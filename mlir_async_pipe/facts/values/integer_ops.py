@@ -16,13 +16,13 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    KERNEL_OPS,
     Operation,
     OpWriter,
     Value,
     constant_value,
     defining_op,
     is_block_argument,
-    is_function,
     type_text,
 )
 from mlir_async_pipe.facts.flow.algorithms import computed
@@ -80,9 +80,7 @@ def is_size(value: Value) -> bool:
         return False
     block = ir.BlockArgument(value).owner
     holder = block.owner.operation
-    if not is_function(holder) and holder.name != "gpu.launch":
-        return False
-    return bool(block == holder.regions[0].blocks[0])
+    return holder.name in KERNEL_OPS and bool(block == holder.regions[0].blocks[0])
 
 
 def is_induction_variable(value: Value) -> bool:

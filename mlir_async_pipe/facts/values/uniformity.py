@@ -27,7 +27,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     constant_value,
     defining_op,
-    integer_attribute,
     is_block_argument,
     is_function,
     is_kernel,
@@ -36,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.flow.algorithms import post_order
 from mlir_async_pipe.facts.flow.region_flow import first_taken, origins
+from mlir_async_pipe.facts.values.domains import predicate_of
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
@@ -202,19 +202,18 @@ def _jumps(region: Any) -> list[Operation]:
 # A block has 1024 threads at most, numbered from 0: 10 bits and a sign.
 THREAD_BITS = 11
 
-# Comparisons of a thread's number that hold in thread 0 alone, by their numbers in arith.cmpi: the number
-# beside it where it stands first, and where it stands second. It is no negative one: casts keep all of it.
-EQ, SLT, SLE, SGT, SGE, ULT, ULE, UGT, UGE = 0, 2, 3, 4, 5, 6, 7, 8, 9
-_FIRST = {EQ: 0, SLT: 1, SLE: 0, ULT: 1, ULE: 0}
-_SECOND = {EQ: 0, SGT: 1, SGE: 0, UGT: 1, UGE: 0}
+# Comparisons of a thread's number that hold in thread 0 alone: the number beside it where it stands first, and
+# where it stands second. It is no negative one: casts keep all of it.
+_FIRST = {"eq": 0, "slt": 1, "sle": 0, "ult": 1, "ule": 0}
+_SECOND = {"eq": 0, "sgt": 1, "sge": 0, "ugt": 1, "uge": 0}
 
 
 def conjunction(condition: Value) -> list[Value]:
-    """The conditions that all hold where this one does: those of an arith.andi, or itself; each once."""
+    """The conditions that all hold where this one does: those of an `and` of bits, or itself; each once."""
 
     def parts(value: Value) -> list[Value]:
         op = defining_op(value)
-        return list(op.operands) if op is not None and op.name == "arith.andi" else []
+        return list(op.operands) if op is not None and is_operator(op.name, "and_") else []
 
     return [value for value in post_order([condition], parts) if not parts(value)]
 
@@ -222,9 +221,9 @@ def conjunction(condition: Value) -> list[Value]:
 def compared_thread(condition: Value) -> Value | None:
     """The thread id that a condition which holds in thread 0 alone compares; None of any other."""
     op = defining_op(condition)
-    if op is None or op.name != "arith.cmpi":
+    predicate = predicate_of(op)
+    if op is None or predicate is None:
         return None
-    predicate = integer_attribute(op, "predicate")
     first, second = op.operands
     for thread, number, rule in ((first, second, _FIRST), (second, first, _SECOND)):
         alone = predicate in rule and constant_value(number) == rule[predicate]

@@ -129,7 +129,7 @@ def _drop_in(
     """Drop barriers of one kernel; what the checker says of it as it is now, None if it was not asked."""
     described = walk_named(kernel, lambda name: named_row(name).described)
     barriers = [op for op in described if _orders_memory(op)]
-    if not barriers or not (kernel.name == "gpu.launch" or is_kernel(kernel)):
+    if not barriers or not is_kernel(kernel):
         return None
     promised = CheckOptions(assume_noalias_arguments=options.assume_noalias_arguments)
     outcome = check_kernel(kernel, around, target, promised)

@@ -21,6 +21,7 @@ from typing import Any
 
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
+    KERNEL_OPS,
     Operation,
     ancestors,
     function_name,
@@ -362,9 +363,7 @@ def _give_clusters(loops: Iterable[Operation], asked: str) -> None:
     Raises UsageError (bad-usage), InputError (cluster-conflict)."""
     size = _asked_size(asked)
     copying = [list(ancestors(loop)) for loop in loops if has_transactions(loop)]
-    kernels = dict.fromkeys(
-        next(op for op in above if op.name == "gpu.launch" or is_function(op)) for above in copying
-    )
+    kernels = dict.fromkeys(next(op for op in above if op.name in KERNEL_OPS) for above in copying)
     for kernel in kernels:
         known = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
         if known not in (None, size) or not (known or is_function(kernel)):

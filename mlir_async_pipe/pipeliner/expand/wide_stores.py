@@ -37,6 +37,7 @@ import numpy as np
 from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     FUNCTION_OPS,
+    KERNEL_OPS,
     Operation,
     Value,
     after,
@@ -634,7 +635,7 @@ def _ends_kernel(store: Operation) -> bool:
         for top in following[following.index(below) + 1 :]:
             if any(accesses(op) or is_opaque(op) or row_of(op).barrier for op in walk(top)):
                 return False
-        if is_function(above):
+        if above.name in KERNEL_OPS:
             return is_kernel(above) and len(above.regions[0].blocks) == 1
         if above.name in LOOP_OPS or any(len(region.blocks) > 1 for region in above.regions):
             return False

@@ -25,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     captured,
     constant_value,
     defining_op,
-    integer_attribute,
     operations,
     parent,
     source_op,
@@ -35,6 +34,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.loops.annotations import static_trip_count
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Completion, only_computes, operand
+from mlir_async_pipe.facts.values.domains import predicate_of
 from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
 from mlir_async_pipe.pipeliner.plan.product_order import Branch, ProductOrder, products_in
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
@@ -287,7 +287,8 @@ def _loads(
 
 
 # arith.cmpi: equal, not equal; signed and unsigned less, and more.
-_EQUAL, _OTHER, _LESS, _MORE = 0, 1, (2, 6), (4, 8)
+# Comparisons that hold for no number above the one beside them, and what that may be more.
+_LESS = {"eq": 0, "slt": 1, "ult": 1}
 MOST_VERSIONS = 2
 
 
@@ -306,12 +307,13 @@ def takes_columns(op: Operation, threads: int) -> bool:
 
 def _some_of(condition: Value, threads: int) -> bool:
     op = defining_op(condition)
-    if op is None or op.name != "arith.cmpi" or launch_id(op.operands[0]) != LaunchId("thread", 0):
+    predicate = predicate_of(op)
+    if op is None or predicate is None or launch_id(op.operands[0]) != LaunchId("thread", 0):
         return False
-    number, predicate = constant_value(op.operands[1]), integer_attribute(op, "predicate")
+    number = constant_value(op.operands[1])
     if number is None:
         return False
-    return (predicate == _EQUAL and number < threads) or (predicate in _LESS and number <= threads)
+    return predicate in _LESS and number < threads + _LESS[predicate]
 
 
 def address_loads(kernel: Operation) -> frozenset[Operation]:
@@ -381,11 +383,12 @@ def _begins(loop: Operation, product: Operation) -> bool:
     if constant_value(adds) == 0:
         return True
     op = defining_op(adds)
-    if op is None or op.name != "arith.cmpi":
+    predicate = predicate_of(op)
+    if op is None or predicate is None:
         return False
     variable, lower = loop.regions[0].blocks[0].arguments[0], loop.operands[0]
     begins = {lower} if constant_value(lower) is None else {constant_value(lower)}
     other = op.operands[1]
     number = constant_value(other)
     same = op.operands[0] == variable and (other if number is None else number) in begins
-    return same and integer_attribute(op, "predicate") in (_OTHER, *_MORE)
+    return same and predicate in ("ne", "sgt", "ugt")

@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import NoReturn
 
 from mlir_async_pipe.bindings.raw_ops import (
+    KERNEL_OPS,
     Operation,
     Value,
     defining_op,
-    is_function,
     operations,
     terminator,
     walk,
@@ -145,7 +145,7 @@ def check_kernel(
     """What makes the mbarriers is a kernel of one block, in which no others than `loops` are to be
     pipelined; `refuse` tells where not."""
     loop = loops[0]
-    if not (is_function(kernel) or kernel.name == "gpu.launch"):
+    if kernel.name not in KERNEL_OPS:
         why = f"their mbarriers are made inside of this '{kernel.name}'"
         refuse(why, kernel, loop, advice="make and initialise them in the kernel's own block")
     blocks = list(kernel.regions[0].blocks)

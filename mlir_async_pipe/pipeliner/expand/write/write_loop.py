@@ -76,6 +76,7 @@ from mlir_async_pipe.pipeliner.plan.sync_state import ActiveStages, Group, Plann
 from mlir_async_pipe.pipeliner.plan.units import is_physical
 from mlir_async_pipe.vocabulary import groups_of, use_of
 from mlir_async_pipe.vocabulary.barriers import write_fence
+from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 # One step ----------------------------------------------------------------------------------------
 #
@@ -540,7 +541,8 @@ class LoopWriter:
             return None
         if self.plan.tiles.ends in template.results:
             return part.value(self.plan.tiles.ends, stage)
-        if template.op.name == "arith.select" and template.uses[0].value == self.plan.tiles.ends:
+        chooses = is_operator(template.op.name, "select")
+        if chooses and template.uses[0].value == self.plan.tiles.ends:
             return mapping[template.uses[1 if part.ends == stage else 2].value]
         return None
 
