@@ -247,9 +247,10 @@ class Builder:
         return found.results[0] if found != op and found.block in around else None
 
     def _run(self, op: Any, row: Row, current: Block, makes_values: bool) -> None:
-        read, made = (self.flow.numbers_of(self.frame, v) for v in (op.operands, op.results))
-        where = (makes_values, self.maybe, self.variables)
-        current.steps.append(Run(op, op.name, row, self.frame, read, made, *where))
+        numbers = self.flow.numbers_of(self.frame, (*op.operands, *op.results))
+        made = len(numbers) - len(op.results)
+        where = (numbers[:made], numbers[made:], makes_values, self.maybe, self.variables)
+        current.steps.append(Run(op, op.name, row, self.frame, *where))
 
     def _forward(self, last: Any, current: Block) -> None:
         """A terminator reads the registers that it passes on, which a load may still be filling."""

@@ -404,7 +404,7 @@ class TwoEnds:
         if whole is not None and all(
             self.is_fixed(a) for product, _ in forms.products_of(whole) for a in product
         ):
-            limits.append(sums.add(Form(number), sums.scale(whole, factor)))
+            limits.append(sums.add(Form(number), whole, factor))
 
     # Its digits ---------------------------------------------------------------------------
 
@@ -471,7 +471,7 @@ class TwoEnds:
                 if not known or (unknown != ONE and not all(map(self._is_not_negative, fixed))):
                     break
                 bound = forms.multiplied(forms.of_product(fixed), known[place])
-                total = sums.add(total, sums.scale(bound, coefficient))
+                total = sums.add(total, bound, coefficient)
             else:
                 if total not in found:
                     found.append(total)
@@ -583,7 +583,7 @@ def expanded(form: Form, is_fixed: Callable[[Atom], bool] = lambda atom: True) -
                 made = whole
         if any(len(product) > LONGEST_PRODUCT for product, _ in forms.products_of(made)):
             return None
-        total = sums.add(total, sums.scale(made, coefficient))
+        total = sums.add(total, made, coefficient)
     return total
 
 

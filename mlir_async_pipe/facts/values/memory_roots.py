@@ -53,7 +53,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS, bits_of
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
-from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add, scale
+from mlir_async_pipe.facts.values.sums import ZERO, Form, S, add
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import ALLOCATION_OPS, VIEW_OPS, accesses, is_pure, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, CAST_OPS, followed_callee
@@ -582,7 +582,7 @@ def step_bytes(op: Operation, linear: Callable[[Value], Form[S]]) -> Form[S] | N
     for step in begin.steps:
         amount = step.amount
         one = Form(amount) if isinstance(amount, int) else linear(op.operands[amount.position])
-        total = add(total, scale(one, step.size))
+        total = add(total, one, step.size)
     return total
 
 

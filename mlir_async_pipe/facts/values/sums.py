@@ -43,19 +43,21 @@ def of_symbol(symbol: S) -> Form[S]:
     return Form(0, frozenset(((symbol, 1),)))
 
 
-def add(a: Form[S], b: Form[S]) -> Form[S]:
-    if not b.terms:
-        return Form(a.constant + b.constant, a.terms)
-    if not a.terms:
-        return Form(a.constant + b.constant, b.terms)
+def add(a: Form[S], b: Form[S], times: int = 1) -> Form[S]:
+    """a + `times` b."""
+    constant = a.constant + times * b.constant
+    if not b.terms or not times:
+        return Form(constant, a.terms)
+    if not a.terms and times == 1:
+        return Form(constant, b.terms)
     terms = dict(a.terms)
     for symbol, coefficient in b.terms:
-        total = terms.get(symbol, 0) + coefficient
+        total = terms.get(symbol, 0) + times * coefficient
         if total:
             terms[symbol] = total
         else:
             del terms[symbol]
-    return Form(a.constant + b.constant, frozenset(terms.items()))
+    return Form(constant, frozenset(terms.items()))
 
 
 def scale(a: Form[S], factor: int) -> Form[S]:
@@ -67,7 +69,7 @@ def scale(a: Form[S], factor: int) -> Form[S]:
 
 
 def subtract(a: Form[S], b: Form[S]) -> Form[S]:
-    return add(a, scale(b, -1))
+    return add(a, b, -1)
 
 
 def without(form: Form[S], left_out: S) -> Form[S]:

@@ -470,7 +470,7 @@ def start_bytes(view: View[S]) -> Form[S] | None:
             continue
         if stride is None or (stride * view.frame.bits) % 8:
             return None
-        total = add(total, scale(position, stride * view.frame.bits // 8))
+        total = add(total, position, stride * view.frame.bits // 8)
     return total
 
 
@@ -517,7 +517,7 @@ def region_of(
     steps: list[list[tuple[int, int]] | None] = [[] for _ in view.frame.shape]
     for axis, index, count, apart in zip(view.axes, indices, counts, more, strict=True):
         dimension = axis.dimension
-        starts[dimension] = add(starts[dimension], scale(index, axis.step))
+        starts[dimension] = add(starts[dimension], index, axis.step)
         row = steps[dimension]
         if count is None:
             steps[dimension] = None
@@ -592,7 +592,7 @@ def as_bytes(region: Region[S]) -> Region[S] | None:
                 return None
             steps.append((unit, size))
             continue
-        start = add(start, scale(piece.start, unit))
+        start = add(start, piece.start, unit)
         steps.extend((step * unit, count) for step, count in piece.steps)
         if piece.length != 1:
             steps.append((unit, piece.length))

@@ -43,7 +43,7 @@ from mlir_async_pipe.facts.flow.algorithms import computed, walked
 from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import bytes_of_global, is_pointer, may_alias
-from mlir_async_pipe.facts.values.sums import Interval, added, scaled, subtract, without
+from mlir_async_pipe.facts.values.sums import Form, Interval, added, interval_of, subtract, without
 from mlir_async_pipe.facts.values.thread_numbers import Points, guards_of, linear_thread
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion
 from mlir_async_pipe.vocabulary import VIEW_OPS, row_of
@@ -234,16 +234,14 @@ class LoopIndex:
 
     def _difference(self, a: Linear, b: Linear, same_thread: bool) -> Interval:
         """The range of a - b, where symbols that are the same at both ends cancel."""
-        found: Interval = (a.constant - b.constant,) * 2
-        ours, theirs = dict(a.terms), dict(b.terms)
-        for symbol in ours | theirs:
-            ca, cb = ours.get(symbol, 0), theirs.get(symbol, 0)
-            factors = (ca - cb,) if self._same(symbol, same_thread) else (ca, -cb)
-            if any(factors):
-                known = self.arithmetic.value_range(symbol)
-                for factor in factors:
-                    found = added(found, scaled(known, factor))
-        return found
+
+        def at(form: Linear, end: int) -> Form[tuple[Value, int]]:
+            own = (((s, 0 if self._same(s, same_thread) else end), c) for s, c in form.terms)
+            return Form(form.constant, frozenset(own))
+
+        return interval_of(
+            subtract(at(a, 1), at(b, 2)), lambda one: self.arithmetic.value_range(one[0])
+        )
 
     def is_outside(self, value: Value) -> bool:
         """Whether a value is defined outside the loop (the same in every iteration)."""

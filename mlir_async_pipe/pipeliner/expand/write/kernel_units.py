@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -320,10 +320,11 @@ class Sources:
         self.uses = [(value, unit.stage) for unit in kernel.units for value in unit.used]
         self.recurrences: dict[Value, Recurrence] = {}
         self.registers: dict[ValueSource, int] = {}
-        self._known: dict[Value, ValueSource | Recurrence | None] = {}
+        # Where a used value comes from; None for the induction variable and the outside.
+        self.of = cache(self._find)
         self._collect_recurrences()
         # Until now an iter_arg could still become a recurrence.
-        self._known.clear()
+        self.of.cache_clear()
         self.carried_induction = self._stage_of_carried_induction()
         self._collect_registers()
 
@@ -335,12 +336,6 @@ class Sources:
             return self.carried_induction
         stages = self.makers[value]
         return user_stage if user_stage in stages else next(iter(stages))
-
-    def of(self, value: Value) -> ValueSource | Recurrence | None:
-        """Where a used value comes from; None for the induction variable and the outside."""
-        if value not in self._known:
-            self._known[value] = self._find(value)
-        return self._known[value]
 
     def is_known(self, value: Value) -> bool:
         """Whether a value is the tile of a step, or says if that is the tile's last one: each step of a loop over tiles
