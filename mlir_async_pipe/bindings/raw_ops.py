@@ -222,6 +222,16 @@ def ancestors(op: Operation) -> Iterator[Operation]:
         above = parent(above)
 
 
+def ancestor_in_block(op: Operation, block: Block) -> Operation | None:
+    """The op of a block that is `op` or around it."""
+    above = parent(op)
+    while above is not None:
+        if op.block == block:
+            return op
+        op, above = above, parent(above)
+    return None
+
+
 def outermost(op: Operation) -> Operation:
     """The root of the IR that holds `op`, usually the module."""
     top = op
@@ -323,6 +333,12 @@ def made_in(value: Value) -> tuple[Operation | None, Block]:
 
 def is_block_argument(value: Value) -> bool:
     return isinstance(value.owner, ir.Block)
+
+
+def is_made_in(value: Value, holder: Operation) -> bool:
+    """Whether a value is made inside of an op, or is one of its block arguments."""
+    op = source_op(value)
+    return holder in ancestors(op) or (op == holder and is_block_argument(value))
 
 
 def result_number(value: Value) -> int:

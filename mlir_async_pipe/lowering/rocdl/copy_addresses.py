@@ -28,13 +28,13 @@ from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
-    ancestors,
     as_kind,
     before,
     create,
     has_body,
     integer_attribute,
     is_function,
+    is_made_in,
     made_in,
     set_integer,
     terminator,
@@ -338,10 +338,10 @@ def _splits(loop: Operation, arithmetic: Arithmetic, uniformity: Uniformity) -> 
                 return []
             rows = [d for d, stride in enumerate(static_strides(access.memory)) if stride is None]
             forms = {d: arithmetic.linear(access.indices[d]) for d in rows}
-            if not all(map(_can_be_written, forms.values())) or _is_inside(access.memory, loop):
+            if not all(map(_can_be_written, forms.values())) or is_made_in(access.memory, loop):
                 return []
             same = {d: _common(form, uniformity) for d, form in forms.items()}
-            if any(_is_inside(symbol, loop) for form in same.values() for symbol in form.symbols):
+            if any(is_made_in(symbol, loop) for form in same.values() for symbol in form.symbols):
                 return []
             own = {d: Form(form.constant, form.terms - same[d].terms) for d, form in forms.items()}
             found += [_Split(access, same, own)] if rows else []
@@ -355,12 +355,6 @@ def _common(form: Linear, uniformity: Uniformity) -> Linear:
 
 def _can_be_written(form: Linear) -> bool:
     return all(str(symbol.type) == "index" for symbol in form.symbols)
-
-
-def _is_inside(value: Value, loop: Operation) -> bool:
-    op, block = made_in(value)
-    inside = block.owner.operation if op is None else op
-    return loop in (inside, *ancestors(inside))
 
 
 def _limit(splits: Sequence[_Split], arithmetic: Arithmetic) -> int:

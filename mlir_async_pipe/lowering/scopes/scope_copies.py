@@ -36,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     ancestors,
     integer_attribute,
-    source_op,
+    is_made_in,
     walk,
 )
 from mlir_async_pipe.chips.table import Chip
@@ -232,7 +232,7 @@ class ElementsOfThreads:
                 counted = points.evaluate(symbol)
                 if counted is not None:
                     number = number + factor * counted
-                elif any(_made_inside(symbol, loop) for loop in loops):
+                elif any(is_made_in(symbol, loop) for loop in loops):
                     return None
                 else:
                     outside.append((symbol, factor))
@@ -324,12 +324,7 @@ def _moves_alone(
 
 def _varies(form: Linear, loops: list[Operation]) -> bool:
     """Whether a symbol of the form is made inside one of the loops."""
-    return any(_made_inside(symbol, loop) for symbol in form.symbols for loop in loops)
-
-
-def _made_inside(value: Any, loop: Operation) -> bool:
-    owner = source_op(value)
-    return owner == loop or loop in ancestors(owner)
+    return any(is_made_in(symbol, loop) for symbol in form.symbols for loop in loops)
 
 
 def _loops(scope: Operation, op: Operation) -> list[Operation]:

@@ -29,6 +29,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     KERNEL_OPS,
     Operation,
     Value,
+    ancestor_in_block,
     ancestors,
     attributes_of,
     before,
@@ -39,7 +40,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     has_body,
     is_kernel,
     operations,
-    parent,
     walk,
     walk_named,
 )
@@ -259,18 +259,13 @@ def _candidates(kernel: Operation) -> list[Operation]:
         by_token = row.wait is not None and row.wait.form == "token"
         tokens = list(op.operands) if by_token else []
         if DRAIN in op.attributes or (
-            len(tokens) == 1 and any(_stands_before(w, op) for w in waited.get(tokens[0], ()))
+            len(tokens) == 1
+            and any(ancestor_in_block(op, w.block) for w in waited.get(tokens[0], ()))
         ):
             found.append(op)
         elif len(tokens) == 1:
             waited.setdefault(tokens[0], []).append(op)
     return found
-
-
-def _stands_before(first: Operation, later: Operation) -> bool:
-    """Whether an op that comes first in the text stands in the block of a later one, or around it."""
-    inside = (op for op in (later, *ancestors(later)) if parent(op) is not None)
-    return any(op.block == first.block for op in inside)
 
 
 def _dropped(

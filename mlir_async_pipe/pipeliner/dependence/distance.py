@@ -32,11 +32,10 @@ from mlir_async_pipe.bindings.raw_ops import (
     constant_value,
     defining_op,
     enclosing,
-    is_block_argument,
     is_function,
+    is_made_in,
     outermost,
     remembered,
-    source_op,
     walk,
 )
 from mlir_async_pipe.facts.flow.algorithms import computed, walked
@@ -154,7 +153,7 @@ class LoopIndex:
         return True
 
     def _same(self, value: Value, same_thread: bool) -> bool:
-        return not self.varies(value) or (same_thread and self.is_outside(value))
+        return not self.varies(value) or (same_thread and not is_made_in(value, self.loop))
 
     def _apart(self, a: CoveredRegion, b: CoveredRegion) -> bool:
         """Whether the elements that all threads touch by the one access are none of the other's:
@@ -243,12 +242,6 @@ class LoopIndex:
             subtract(at(a, 1), at(b, 2)), lambda one: self.arithmetic.value_range(one[0])
         )
 
-    def is_outside(self, value: Value) -> bool:
-        """Whether a value is defined outside the loop (the same in every iteration)."""
-        op = source_op(value)
-        is_argument = op == self.loop and is_block_argument(value)
-        return not is_argument and self.loop not in list(ancestors(op))
-
     def varies(self, value: Value) -> bool:
         """Whether a value may differ between threads or between iterations of the loop.
 
@@ -283,7 +276,7 @@ class LoopIndex:
         if is_function(holder):
             return block != holder.regions[0].blocks[0]
         # The induction variable of a loop around ours is the same at both ends.
-        around = holder in list(ancestors(self.loop))
+        around = holder in ancestors(self.loop)
         is_index = holder.name == "scf.for" and ir.BlockArgument(argument).arg_number == 0
         return not (around and is_index)
 

@@ -38,6 +38,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     defining_op,
     enclosing,
     is_block_argument,
+    is_made_in,
     operations,
     outermost,
     parent,
@@ -268,19 +269,17 @@ class SameEachTime:
             if value in self._seen:
                 continue
             self._seen.add(value)
+            if not is_made_in(value, loop):
+                continue
             if is_block_argument(value):
                 argument = ir.BlockArgument(value)
                 holder = argument.owner.owner.operation
-                if loop not in (holder, *ancestors(holder)):
-                    continue
                 if holder == loop or holder.name != "scf.for" or argument.arg_number:
                     return holder
                 pending += list(holder.operands)[:3]
                 continue
             op = defining_op(value)
             assert op is not None
-            if loop not in ancestors(op):
-                continue
             if not (names_memory(op) or only_computes(op) or op.name in ADDRESS_OPS):
                 return op
             pending += list(op.operands)

@@ -19,6 +19,7 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
+    ancestor_in_block,
     ancestors,
     defining_op,
     is_block_argument,
@@ -122,9 +123,9 @@ def _setup(
             advice="nvgpu.mbarrier.init by one thread, with count 1 and a constant number: "
             "arrive.expect_tx is the one arrival",
         )
-    tops = [next(op for op in (init, *ancestors(init)) if op.block == block) for init in inits]
+    tops = [top for init in inits if (top := ancestor_in_block(init, block))]
     last = max(tops, key=order.index)
-    start = next((op for op in (loop, *ancestors(loop)) if op.block == block), None)
+    start = ancestor_in_block(loop, block)
     if start is None or order.index(start) < order.index(last):
         raise shared(create, last, "they are initialised where the loop may not have been yet")
     between = order[order.index(last) + 1 : order.index(start)]

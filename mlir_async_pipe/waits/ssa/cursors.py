@@ -25,6 +25,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
+    ancestor_in_block,
     ancestors,
     erase,
     operations,
@@ -74,7 +75,7 @@ def _refuse_late_uses(cells: list[Operation]) -> None:
             if end is None:
                 continue
             for user in users(view.results[0]):
-                here = next((op for op in (user, *ancestors(user)) if op in place), end)
+                here = ancestor_in_block(user, block) or end
                 if place[here] > place[end]:
                     why = "a slot is used after it was given away, when it may hold another tile"
                     notes = (("the slot was taken here", view), ("and given away here", end))

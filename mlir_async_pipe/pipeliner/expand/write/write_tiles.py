@@ -26,14 +26,12 @@ from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Operation,
     Value,
-    ancestors,
     before,
     clone,
     create,
-    is_block_argument,
+    is_made_in,
     operations,
     set_integer,
-    source_op,
     walk,
 )
 from mlir_async_pipe.bindings.structured_ops import (
@@ -107,16 +105,11 @@ def _obstacle(nest: Nest) -> str:
             return f"'{op.name}' stands after the inner loop"
     first, *carried = nest.outer.regions[0].blocks[0].arguments
     bounds, initial = list(nest.inner.operands)[:3], list(nest.inner.operands)[3:]
-    if any(_is_inside(value, nest.outer) for value in bounds):
+    if any(is_made_in(value, nest.outer) for value in bounds):
         return "the bounds of the inner loop differ between tiles"
-    if first in initial or any(_is_inside(v, nest.outer) and v not in carried for v in initial):
+    if first in initial or any(is_made_in(v, nest.outer) and v not in carried for v in initial):
         return "the inner loop begins with a value that each tile computes"
     return ""
-
-
-def _is_inside(value: Value, loop: Operation) -> bool:
-    op = source_op(value)
-    return (op == loop and is_block_argument(value)) or loop in list(ancestors(op))
 
 
 def overlap(nest: Nest) -> tuple[Operation, Tiles]:
