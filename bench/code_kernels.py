@@ -12,7 +12,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
-from generate_attention import ROWS, WARPS, Attention  # noqa: E402
+from generate_attention import KEYS, WARPS, Attention  # noqa: E402
 from generate_gemm import Gemm  # noqa: E402
 from generate_hopper_attention import HopperAttention  # noqa: E402
 from generate_hopper_gemm import HopperGemm  # noqa: E402
@@ -126,7 +126,7 @@ def stored(tile: tuple[int, int, int], groups: int = 1) -> Kernel:
 def attention(features: int, label: str, **more: Any) -> Kernel:
     """Flash attention of `examples/generate_attention.py`, two products an iteration, and Triton's."""
     made = Attention(features=features, **more)
-    each = 2 * ROWS * ROWS * features // WARPS
+    each = 2 * made.rows * KEYS * features // WARPS
     peer = {
         "kernel": "attention", "target": SM_80, "features": features, "causal": made.causal,
         "stages": made.stages, "warps": WARPS,

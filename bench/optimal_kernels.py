@@ -71,12 +71,11 @@ def _rows() -> Iterator[Row]:
     kinds = {"attention": Attention, "backward": Backward, "chain": Chain}
     for kernel, kind in kinds.items():
         for chip in CHIPS:
-            if chip.startswith("sm_"):
-                made = kind()
-                heads = [Data((1, POSITIONS, 64), HALF)] * (len(made.operands) - 1)
-                of_rows = [Data((1, POSITIONS), SINGLE)] * len(made.of_rows)
-                out = Data((1, POSITIONS, 64), SINGLE)
-                yield Row(kernel, chip, made, (*heads, out, *of_rows))
+            made = kind(chip=chip if chip.startswith("gfx") else "")
+            heads = [Data((1, POSITIONS, 64), HALF)] * (len(made.operands) - 1)
+            of_rows = [Data((1, POSITIONS), SINGLE)] * len(made.of_rows)
+            out = Data((1, POSITIONS, 64), SINGLE)
+            yield Row(kernel, chip, made, (*heads, out, *of_rows))
     yield from _tensor_rows()
 
 

@@ -211,26 +211,45 @@ class AmdTiles:
     ) -> list[str]:
         """Multiply the tiles in LDS; `warp` is the wave's first row of A and of B."""
         results = list(accumulators)
-        row = w.rem("lane_row", "%lane", self.rows)
-        part = w.div("lane_part", "%lane", self.rows)
-        a_row = w.add("a_wave_row", warp[0], row)
-        b_row = w.add("b_wave_row", warp[1], row)
+        lane = self._lane_place(w)
+        a_row = w.add("a_wave_row", warp[0], lane[0])
+        b_row = w.add("b_wave_row", warp[1], lane[0])
         for k in range(0, self.tile_k, self.step):
             w.comment(f"k = {k} .. {k + self.step - 1} of the tile")
-            a_parts = [
-                self._load(w, "a", a, (a_row, m), (row, part), k)
-                for m in range(0, self.warp_m, self.rows)
+            a_parts = self._parts(w, "a", a, a_row, self.warp_m, lane, k)
+            b_parts = self._parts(w, "b", b, b_row, self.warp_n, lane, k)
+            results = self._multiply(w, a_parts, b_parts, results)
+        return results
+
+    def _lane_place(self, w: Writer) -> tuple[str, str]:
+        """A lane's row, and which part of k it reads."""
+        return w.rem("lane_row", "%lane", self.rows), w.div("lane_part", "%lane", self.rows)
+
+    def _parts(
+        self,
+        w: Writer,
+        name: str,
+        shared: tuple[str, str],
+        row: str,
+        rows: int,
+        lane: tuple[str, str],
+        k: int,
+    ) -> list[str]:
+        """What a lane reads at k of `rows` rows, of each tile of them."""
+        starts = range(0, rows, self.rows)
+        return [self._load(w, name, shared, (row, start), lane, k) for start in starts]
+
+    def _multiply(
+        self, w: Writer, a_parts: list[str], b_parts: list[str], accumulators: list[str]
+    ) -> list[str]:
+        """Products over all that a lane has read."""
+        results = accumulators
+        for first in range(0, self.part * self.chip.parts, self.operand):
+            operands = [
+                [self._slice(w, "operand", one, first, self.operand) for one in parts]
+                for parts in (a_parts, b_parts)
             ]
-            b_parts = [
-                self._load(w, "b", b, (b_row, n), (row, part), k)
-                for n in range(0, self.warp_n, self.rows)
-            ]
-            for first in range(0, self.part * self.chip.parts, self.operand):
-                operands = [
-                    [self._slice(w, "operand", one, first, self.operand) for one in parts]
-                    for parts in (a_parts, b_parts)
-                ]
-                results = self._products(w, *operands, results)
+            results = self._products(w, *operands, results)
         return results
 
     def _products(
@@ -284,8 +303,7 @@ class AmdTiles:
             line = w.add("c_at_row", row, w.constant(m * rows))
             for first in range(0, self.held, together):
                 values = self._slice(w, "c_values", accumulator, first, together)
-                here = w.constant(n * rows + first * self.lanes // rows)
-                here = w.add("c_at_column", column, here)
+                here = w.add("c_at_column", column, w.constant(self._column(n, first)))
                 if bounds is not None:
                     self._guarded_store(w, result, (line, here), values, bounds)
                     continue
@@ -293,6 +311,10 @@ class AmdTiles:
                     f"vector.store {values}, {result[0]}[{line}, {here}] {{alignment = 16 : i64}} "
                     f": {result[1]}, vector<{together}x{self.types.accumulator}>"
                 )
+
+    def _column(self, tile: int, element: int) -> int:
+        """Where a lane's `element` of a tile stands, counted from the lane's first column."""
+        return tile * self.rows + element * self.lanes // self.rows
 
     def _guarded_store(
         self,

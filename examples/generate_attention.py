@@ -4,10 +4,15 @@
     python examples/generate_attention.py --features=128 --causal --stages=4
 
 O = softmax(Q K^T / sqrt(D)) V for each head, with D = 64 or 128 features. Q, K, V and O are
-[heads, positions, D]; positions are a multiple of 64. Block x of head y makes 64 rows of O: 4 warps
+[heads, positions, D]; positions are a multiple of a block's rows. Block x of head y makes 64 rows of O: 4 warps
 with 16 rows each, whose Q stays in registers. Each iteration copies the
 next 64 rows of K and of V as a group each, waits for both, and updates the online softmax: the
 largest score m and the sum l of each row, and O scaled to the new m. Nothing overlaps yet.
+
+`AttentionTiles` is what differs between vendors, `attention_tiles.py` has both. On chips with `amdgpu.mfma` a wave has
+32 rows, a block 128:
+
+    python examples/generate_attention.py --chip=gfx950
 
 `--schedule` says how it is to be pipelined. `stages`: `async_pipe.num_stages`, one wait and one
 barrier an iteration. `apart`: stage arrays that copy K three iterations ahead and V two, so that
@@ -20,21 +25,67 @@ import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
-from attention_tiles import MMA_K, AttentionTiles
+from amd_matrix_chips import MATRIX_CHIPS
+from attention_tiles import AmdAttentionTiles, NvidiaAttentionTiles
+from generate_gemm import Placed, Tiles
 from mlir_text import Writer
-from nvidia_tiles import MMA_N, TYPES
-from online_softmax import PAIRS, Place, constants, inverse_sums, largest_scores, online_softmax
-from tile_copies import group_and_wait
+from nvidia_tiles import MMA_M, TYPES
+from online_softmax import Place, Softmax, constants
 
-ROWS, WARPS = 64, 4
+KEYS, WARPS = 64, 4
 TYPE = TYPES["f16"]
 # Statements: copies of K, copies of V, scores with their softmax, product with V.
 APART = (
     "async_pipe.stage = array<i64: 0, 1, 3, 3>, async_pipe.order = array<i64: 3, 2, 0, 1>, "
     "async_pipe.async_stages = array<i64: 0, 1>"
 )
+
+
+class AttentionTiles(Tiles, Protocol):
+    """What a vendor's warp has of Q, P and O, and of K and V: `warp_m` rows, and keys or features."""
+
+    @property
+    def warp_m(self) -> int:
+        """Rows of a warp."""
+
+    @property
+    def softmax(self) -> Softmax:
+        """How lanes share the rows of a product."""
+
+    @property
+    def operand_types(self) -> list[str]:
+        """The types of the operands of P."""
+
+    def first_operand(self, w: Writer, q: Placed, row: str) -> list[str]:
+        """Rows of Q from `row`, as the products of their scores take them."""
+
+    def scores(self, w: Writer, q_parts: list[str], k: Placed, zero: str) -> list[str]:
+        """Q K^T, not yet scaled."""
+
+    def elements(self, w: Writer, scores: list[str]) -> dict[Place, str]:
+        """The elements of accumulator tiles, one by one."""
+
+    def lane_rows(self, w: Writer, first: str) -> list[str]:
+        """The rows of which a lane holds elements, of those from `first` on."""
+
+    def lane_column(self, w: Writer) -> str:
+        """The column of a lane's first element."""
+
+    def column(self, place: Place) -> int:
+        """How many columns after the lane's first one an element stands."""
+
+    def operands(self, w: Writer, weights: dict[Place, str]) -> list[str]:
+        """P, rounded, as the products with V take it."""
+
+    def add_values(
+        self, w: Writer, p_parts: list[str], v: Placed, accumulators: list[str]
+    ) -> list[str]:
+        """P V added to the accumulators."""
+
+    def of_rows(self, w: Writer, values: list[str]) -> str:
+        """What belongs to the rows of a lane, for each element of an accumulator tile."""
 
 
 @dataclass(frozen=True)
@@ -46,32 +97,42 @@ class Attention:
     causal: bool = False
     stages: int = 3
     schedule: Literal["stages", "apart"] = "stages"
+    chip: str = ""
 
     # What kernels of the same shape do otherwise: see generate_backward.py.
     operands = (("Q", "f16"), ("K", "f16"), ("V", "f16"), ("O", "f32"))
     of_rows: ClassVar[tuple[str, ...]] = ()
     resident = "q"
-    softmax: ClassVar[dict[str, str]] = {
-        "%m0": "%low",
-        "%m1": "%low",
-        "%l0": "%none",
-        "%l1": "%none",
-    }
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """What iterations hand on beside O, and what it begins with: m and l of the rows of a lane."""
+        return self.tiles.softmax.start
 
     @property
     def tiles(self) -> AttentionTiles:
         """Copies of all three operands, and Q K^T of a warp."""
-        return AttentionTiles(TYPE, self.features, 32 * WARPS, ROWS // WARPS, ROWS)
+        return self._tiles(KEYS)
 
     @property
     def outputs(self) -> AttentionTiles:
         """P V of a warp."""
-        return AttentionTiles(TYPE, self.features, 32 * WARPS, ROWS // WARPS, self.features)
+        return self._tiles(self.features)
+
+    def _tiles(self, columns: int) -> AttentionTiles:
+        chip = MATRIX_CHIPS.get(self.chip)
+        if chip is None:
+            return NvidiaAttentionTiles(TYPE, self.features, 32 * WARPS, MMA_M, columns)
+        threads, rows = chip.lanes * WARPS, max(chip.depths)
+        return AmdAttentionTiles(chip, TYPE, self.features, threads, rows, columns)
+
+    @property
+    def rows(self) -> int:
+        """Rows of O that a block makes."""
+        return WARPS * self.tiles.warp_m
 
     def module(self) -> str:
         """The whole module as text."""
-        space = "#gpu.address_space<workgroup>"
-        tile = f"memref<{ROWS}x{self.features}xf16, {space}>"
         arguments = ", ".join(
             [
                 *(
@@ -82,11 +143,12 @@ class Attention:
             ]
         )
         shared = ", ".join(
-            f"%{name}_tile : {tile} {{llvm.align = 16 : i64}}" for name in f"{self.resident}kv"
+            f"{value} : {kind} {{llvm.align = 16 : i64}}"
+            for value, kind in map(self._tile, f"{self.resident}kv")
         )
-        size = f"known_block_size = array<i32: {32 * WARPS}, 1, 1>"
+        size = f"known_block_size = array<i32: {self.tiles.lanes * WARPS}, 1, 1>"
         w = Writer(indent=2)
-        self._body(w, tile)
+        self._body(w)
         return (
             "module attributes {gpu.container_module} {\ngpu.module @kernels {\n"
             f"  gpu.func @{self.name}({arguments})\n      workgroup({shared})\n"
@@ -99,12 +161,20 @@ class Attention:
     def _one_head(self, kind: str) -> str:
         return f"memref<?x{self.features}x{kind}, strided<[{self.features}, 1], offset: ?>>"
 
-    def _body(self, w: Writer, tile: str) -> None:
-        zero = w.constant(0)
+    def _rows_of_tile(self, name: str) -> int:
+        return self.rows if name in self.resident else KEYS
+
+    def _tile(self, name: str) -> Placed:
+        """The workgroup memory for a tile of an operand."""
+        shape = f"{self._rows_of_tile(name)}x{self.features}"
+        return f"%{name}_tile", f"memref<{shape}xf16, #gpu.address_space<workgroup>>"
+
+    def _body(self, w: Writer) -> None:
+        zero, tiles = w.constant(0), self.tiles
         w.value("tid", "gpu.thread_id x")
-        w.rem("lane", "%tid", 32)
-        warp_row = w.mul("warp_row", w.div("warp", "%tid", 32), ROWS // WARPS)
-        q_row = w.mul("q_first", w.value("block", "gpu.block_id x"), ROWS)
+        w.rem("lane", "%tid", tiles.lanes)
+        warp_row = w.mul("warp_row", w.div("warp", "%tid", tiles.lanes), tiles.warp_m)
+        q_row = w.mul("q_first", w.value("block", "gpu.block_id x"), self.rows)
         head = w.value("head", "gpu.block_id y")
         w.value("N", f"memref.dim %K_heads, {w.constant(1)} : {self._heads('f16')}")
         for name, kind in self.operands:
@@ -114,41 +184,43 @@ class Attention:
                 f": {self._heads(kind)} to {self._one_head(kind)}",
             )
         constants(w, self.features)
-        w.value("zeros", f"arith.constant dense<0.0> : {self.tiles.accumulator_type}")
+        w.value("zeros", f"arith.constant {tiles.accumulator_zero} : {tiles.accumulator_type}")
         count = self.outputs.accumulators
-        state = [*self.softmax.values(), *["%zeros"] * count]
-        copies = [c for name in self.resident for c in self._copies(w, name, tile, q_row)]
-        if self.causal:
-            # The only tile with a mask comes first: its latency is that of Q.
-            for name in "kv":
-                copies += self._copies(w, name, tile, q_row)
-        group_and_wait(w, [copies])
+        state = [*self.carried.values(), *["%zeros"] * count]
+        # Tiles with a mask come first: the latency of the first one is that of Q.
+        masked = range(0, self.rows if self.causal else 0, KEYS)
+        names = [*self.resident, *("kv" if masked else "")]
+        tiles.group_and_wait(w, [[copy for name in names for copy in self._copies(w, name, q_row)]])
         w.line("gpu.barrier")
         q_parts = [
             part
             for name in self.resident
-            for part in self.tiles.first_operand(w, (f"%{name}_tile", tile), warp_row)
+            for part in tiles.first_operand(w, self._tile(name), warp_row)
         ]
         self._values_of_rows(w, q_row, warp_row)
-        if self.causal:
-            state = self._iteration(w, q_parts, tile, state, warp_row)
+        for first in masked:
+            if first:
+                row = w.add("masked_row", q_row, w.constant(first))
+                tiles.group_and_wait(w, [[copy for name in "kv" for copy in self._copies(w, name, row)]])
+                w.line("gpu.barrier")
+            state = self._iteration(w, q_parts, state, (warp_row, first))
             w.line("gpu.barrier")
-        names = [*self.softmax, *(f"%o_{number}" for number in range(count))]
-        types = ", ".join(["f32"] * len(self.softmax) + [self.tiles.accumulator_type] * count)
+        names = [*self.carried, *(f"%o_{number}" for number in range(count))]
+        types = ", ".join(["f32"] * len(self.carried) + [tiles.accumulator_type] * count)
         carried = ", ".join(f"{n} = {start}" for n, start in zip(names, state, strict=True))
         last = q_row if self.causal else "%N"
-        bounds = f"%j = {zero} to {last} step {w.constant(ROWS)}"
+        bounds = f"%j = {zero} to {last} step {w.constant(KEYS)}"
         loop = f"%done:{len(names)} = scf.for {bounds}\n        iter_args({carried}) -> ({types})"
         with w.block(loop, f"}} {{{self._annotation()}}}"):
             copy = self._copies_as_statement if self.schedule == "apart" else self._copies
             # A commit takes all copies before it: that of K has to stand before the copies of V.
             for name in "kv":
-                tokens = ", ".join(copy(w, name, tile, "%j"))
+                tokens = ", ".join(copy(w, name, "%j"))
                 group = w.value("group", f"nvgpu.device_async_create_group {tokens}")
             w.line(f"nvgpu.device_async_wait {group}")
             w.line("gpu.barrier")
             iteration = self._statements if self.schedule == "apart" else self._iteration
-            yielded = iteration(w, q_parts, tile, names)
+            yielded = iteration(w, q_parts, names)
             w.line("gpu.barrier")
             w.line(f"scf.yield {', '.join(yielded)} : {types}")
         self._store(w, w.add("o_row", q_row, warp_row))
@@ -159,105 +231,91 @@ class Attention:
     def _annotation(self) -> str:
         return APART if self.schedule == "apart" else f"async_pipe.num_stages = {self.stages} : i64"
 
-    def _copies(self, w: Writer, name: str, tile: str, row: str) -> list[str]:
-        """This thread's copies of 64 rows from `row`."""
-        shared, operand = (f"%{name}_tile", tile), (f"%{name.upper()}", self._one_head("f16"))
-        return self.tiles.copy_tile(w, shared, operand, ROWS, (row, "%c0"), None)
+    def _copies(self, w: Writer, name: str, row: str) -> list[str]:
+        """This thread's copies of a tile's rows from `row`."""
+        operand = (f"%{name.upper()}", self._one_head("f16"))
+        rows = self._rows_of_tile(name)
+        return self.tiles.copy_tile(w, self._tile(name), operand, rows, (row, "%c0"), None)
 
-    def _copies_as_statement(self, w: Writer, name: str, tile: str, row: str) -> list[str]:
+    def _copies_as_statement(self, w: Writer, name: str, row: str) -> list[str]:
         """The same as one statement, which hands on the last one's token."""
         with w.statement(f"{name}_copies", ["!nvgpu.device.async.token"]) as yielded:
-            yielded += self._copies(w, name, tile, row)[-1:]
+            yielded += self._copies(w, name, row)[-1:]
         return [f"%{name}_copies#0"]
 
     def _iteration(
-        self, w: Writer, q_parts: list[str], tile: str, state: list[str], diagonal: str = ""
+        self, w: Writer, q_parts: list[str], state: list[str], masked: tuple[str, int] | None = None
     ) -> list[str]:
         """The new m, l and O."""
-        softmax, p_parts, factor = self._softmax(w, q_parts, tile, state[:4], diagonal)
-        return [*softmax, *self._output(w, p_parts, tile, state[4:], factor)]
+        old = len(self.carried)
+        softmax, p_parts, factor = self._softmax(w, q_parts, state[:old], masked)
+        return [*softmax, *self._output(w, p_parts, state[old:], factor)]
 
-    def _statements(self, w: Writer, q_parts: list[str], tile: str, state: list[str]) -> list[str]:
+    def _statements(self, w: Writer, q_parts: list[str], state: list[str]) -> list[str]:
         """The same as two statements: what reads K, and what reads V."""
-        kind, p_count = self.tiles.accumulator_type, ROWS // MMA_K
+        kind, old = self.tiles.accumulator_type, len(self.carried)
         kinds = [kind] * self.outputs.accumulators
-        types = ["f32"] * 4 + ["vector<4x2xf16>"] * p_count + [kind]
+        types = ["f32"] * old + self.tiles.operand_types + [kind]
         with w.statement("softmax", types) as yielded:
-            softmax, p_parts, factor = self._softmax(w, q_parts, tile, state[:4])
+            softmax, p_parts, factor = self._softmax(w, q_parts, state[:old])
             yielded += [*softmax, *p_parts, factor]
         *results, factor = [f"%softmax#{number}" for number in range(len(types))]
         with w.statement("output", kinds) as yielded:
-            yielded += self._output(w, results[4:], tile, state[4:], factor)
-        return [*results[:4], *(f"%output#{number}" for number in range(len(kinds)))]
+            yielded += self._output(w, results[old:], state[old:], factor)
+        return [*results[:old], *(f"%output#{number}" for number in range(len(kinds)))]
 
-    def _output(
-        self, w: Writer, p_parts: list[str], tile: str, sums: list[str], factor: str
-    ) -> list[str]:
+    def _output(self, w: Writer, p_parts: list[str], sums: list[str], factor: str) -> list[str]:
         """The new O."""
         scaled = self._scaled(w, sums, factor)
-        return self.outputs.add_values(w, p_parts, ("%v_tile", tile), scaled)
+        return self.outputs.add_values(w, p_parts, self._tile("v"), scaled)
 
     def _softmax(
-        self, w: Writer, q_parts: list[str], tile: str, state: list[str], diagonal: str = ""
+        self, w: Writer, q_parts: list[str], state: list[str], masked: tuple[str, int] | None = None
     ) -> tuple[list[str], list[str], str]:
-        """The new m and l of both rows of a lane, the fragments of P, and the factor of O.
-        `diagonal`: the warp's first row of a tile on the diagonal, which gets a mask."""
-        scores = self.tiles.scores(w, q_parts, ("%k_tile", tile), "%zeros")
-        elements = {
-            (number, half, element): self._element(w, score, half, element)
-            for number, score in enumerate(scores)
-            for half, element in PAIRS
-        }
-        if diagonal:
-            elements = self._masked(w, elements, diagonal)
-        largest = largest_scores(w, elements, state)
-        softmax, weights, factors = online_softmax(w, elements, state, largest)
-        step = MMA_K // MMA_N
-        p_parts = [self._operand(w, weights, at) for at in range(0, len(scores), step)]
-        return softmax, p_parts, self._factor(w, factors)
+        """The new m and l of the rows of a lane, P, and the factor of O.
+        `masked`, of a tile that gets a mask: the warp's first row in the block, and the first key, counted from there."""
+        elements = self._scores(w, q_parts, "k")
+        if masked is not None:
+            elements = self._masked(w, elements, *masked)
+        softmax = self.tiles.softmax
+        largest = softmax.largest_scores(w, elements, state)
+        new, weights, factors = softmax.weigh(w, elements, state, largest)
+        return new, self.tiles.operands(w, weights), self.tiles.of_rows(w, factors)
 
-    def _masked(self, w: Writer, elements: dict[Place, str], warp_row: str) -> dict[Place, str]:
-        """Nothing of the keys after a query, both counted from the first of the tile."""
-        row = w.add("row", warp_row, w.div("lane_row", "%lane", 4))
-        rows = [row, w.add("row", row, w.constant(8))]
-        key = w.mul("key", w.rem("lane_pair", "%lane", 4), 2)
+    def _scores(self, w: Writer, q_parts: list[str], name: str) -> dict[Place, str]:
+        """The elements of a product with rows of K, or of V."""
+        return self.tiles.elements(w, self.tiles.scores(w, q_parts, self._tile(name), "%zeros"))
+
+    def _masked(
+        self, w: Writer, elements: dict[Place, str], warp_row: str, first: int
+    ) -> dict[Place, str]:
+        """Nothing of the keys after a query."""
+        rows, key = self.tiles.lane_rows(w, warp_row), self.tiles.lane_column(w)
         masked = {}
-        for (number, half, element), score in elements.items():
-            at = w.add("at", key, w.constant(number * MMA_N + element))
-            later = w.value("later", f"arith.cmpi ugt, {at}, {rows[half]} : index")
-            kept = w.value("kept", f"arith.select {later}, %low, {score} : f32")
-            masked[number, half, element] = kept
+        for place, score in elements.items():
+            at = w.add("at", key, w.constant(first + self.tiles.column(place)))
+            later = w.value("later", f"arith.cmpi ugt, {at}, {rows[place[1]]} : index")
+            masked[place] = w.value("kept", f"arith.select {later}, %low, {score} : f32")
         return masked
-
-    def _operand(self, w: Writer, weights: dict[Place, str], number: int) -> str:
-        """Two accumulator tiles of P, side by side, as a 16x16 fragment."""
-        halves = [
-            w.value("p", f"arith.truncf {weights[tile, half, element]} : f32 to f16")
-            for tile in (number, number + 1)
-            for half, element in PAIRS
-        ]
-        listed = ", ".join(halves)
-        return w.value("p_part", f"vector.from_elements {listed} : vector<4x2xf16>")
-
-    def _factor(self, w: Writer, of_rows: list[str]) -> str:
-        """Two rows' factors, for each element of an accumulator tile."""
-        listed = ", ".join(of_rows[half] for half, _ in PAIRS)
-        return w.value("factor", f"vector.from_elements {listed} : {self.tiles.accumulator_type}")
 
     def _scaled(self, w: Writer, sums: list[str], factor: str) -> list[str]:
         kind = self.tiles.accumulator_type
         return [w.value("scaled", f"arith.mulf {o}, {factor} : {kind}") for o in sums]
 
-    def _element(self, w: Writer, tile: str, half: int, element: int) -> str:
-        kind = self.tiles.accumulator_type
-        return w.value("element", f"vector.extract {tile}[{half}, {element}] : f32 from {kind}")
+    def _totals(self) -> list[str]:
+        """O after the loop."""
+        first = len(self.carried)
+        return [f"%done#{first + number}" for number in range(self.outputs.accumulators)]
 
     def _store(self, w: Writer, row: str) -> None:
         """O divided by l."""
-        factors = inverse_sums(w, ["%done#2", "%done#3"])
-        sums = [f"%done#{4 + number}" for number in range(self.outputs.accumulators)]
-        scaled = self._scaled(w, sums, self._factor(w, factors))
-        self.outputs.store(w, ("%O", self._one_head("f32")), (row, "%c0"), scaled, None)
+        rows = self.tiles.softmax.rows
+        sums = [f"%done#{rows + number}" for number in range(rows)]
+        factors = self.tiles.softmax.inverse_sums(w, sums)
+        self._store_sums(w, row, self._scaled(w, self._totals(), self.tiles.of_rows(w, factors)))
+
+    def _store_sums(self, w: Writer, row: str, sums: list[str]) -> None:
+        self.outputs.store(w, ("%O", self._one_head("f32")), (row, "%c0"), sums, None)
         w.line("gpu.return")
 
 
@@ -269,17 +327,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--causal", action="store_true", help="no keys after the query")
     parser.add_argument("--stages", type=int, default=3)
     parser.add_argument("--schedule", choices=("stages", "apart"), default="stages")
+    parser.add_argument("--chip", choices=MATRIX_CHIPS, default="", help="an AMD chip")
     parser.add_argument(
         "-o", dest="output", type=Path, help="file to write (default: standard output)"
     )
     chosen = parser.parse_args(arguments)
-    text = Attention(
-        chosen.name, chosen.features, chosen.causal, chosen.stages, chosen.schedule
-    ).module()
-    if chosen.output is None:
+    given = vars(chosen)
+    output = given.pop("output")
+    text = Attention(**given).module()
+    if output is None:
         sys.stdout.write(text)
     else:
-        chosen.output.write_text(text)
+        output.write_text(text)
     return 0
 
 

@@ -18,12 +18,10 @@ import argparse
 import math
 import sys
 from dataclasses import dataclass
-from typing import ClassVar
 
-from generate_attention import ROWS, Attention
+from amd_matrix_chips import MATRIX_CHIPS
+from generate_attention import Attention
 from mlir_text import Writer
-from nvidia_tiles import MMA_N
-from online_softmax import PAIRS, Place, exponential
 
 
 @dataclass(frozen=True)
@@ -31,28 +29,20 @@ class Chain(Attention):
     """O = (Q K^T) V."""
 
     name: str = "chain"
-    softmax: ClassVar[dict[str, str]] = {}
+
+    @property
+    def carried(self) -> dict[str, str]:
+        """Nothing but O."""
+        return {}
 
     def _iteration(
-        self, w: Writer, q_parts: list[str], tile: str, state: list[str], diagonal: str = ""
+        self, w: Writer, q_parts: list[str], state: list[str], masked: tuple[str, int] | None = None
     ) -> list[str]:
-        elements = self._elements(w, self.tiles.scores(w, q_parts, ("%k_tile", tile), "%zeros"))
-        return self.outputs.add_values(w, self._operands(w, elements), ("%v_tile", tile), state)
-
-    def _elements(self, w: Writer, scores: list[str]) -> dict[Place, str]:
-        return {
-            (number, half, element): self._element(w, score, half, element)
-            for number, score in enumerate(scores)
-            for half, element in PAIRS
-        }
-
-    def _operands(self, w: Writer, elements: dict[Place, str]) -> list[str]:
-        return [self._operand(w, elements, at) for at in range(0, ROWS // MMA_N, 2)]
+        p_parts = self.tiles.operands(w, self._scores(w, q_parts, "k"))
+        return self.outputs.add_values(w, p_parts, self._tile("v"), state)
 
     def _store(self, w: Writer, row: str) -> None:
-        sums = [f"%done#{number}" for number in range(self.outputs.accumulators)]
-        self.outputs.store(w, ("%O", self._one_head("f32")), (row, "%c0"), sums, None)
-        w.line("gpu.return")
+        self._store_sums(w, row, self._totals())
 
 
 @dataclass(frozen=True)
@@ -65,37 +55,32 @@ class Backward(Chain):
     resident = "qg"
 
     def _values_of_rows(self, w: Writer, block_row: str, warp_row: str) -> None:
-        row = w.add("warp_first", block_row, warp_row)
-        first = w.add("row", row, w.div("lane_row", "%lane", 4))
-        for half, at in enumerate((first, w.add("row", first, w.constant(8)))):
+        rows = self.tiles.lane_rows(w, w.add("warp_first", block_row, warp_row))
+        for number, at in enumerate(rows):
             for name in self.of_rows:
                 loaded = w.value(
                     f"loaded_{name}", f"memref.load %{name}[%head, {at}] : memref<?x?xf32>"
                 )
-                w.line(f"%minus_{name}{half} = arith.negf {loaded} : f32")
+                w.line(f"%minus_{name}{number} = arith.negf {loaded} : f32")
 
     def _iteration(
-        self, w: Writer, q_parts: list[str], tile: str, state: list[str], diagonal: str = ""
+        self, w: Writer, q_parts: list[str], state: list[str], masked: tuple[str, int] | None = None
     ) -> list[str]:
         half = len(q_parts) // 2
-        scores = self._elements(
-            w, self.tiles.scores(w, q_parts[:half], ("%k_tile", tile), "%zeros")
-        )
-        grown = self._elements(w, self.tiles.scores(w, q_parts[half:], ("%v_tile", tile), "%zeros"))
+        scores = self._scores(w, q_parts[:half], "k")
+        grown = self._scores(w, q_parts[half:], "v")
         changes = {}
         for place, score in scores.items():
-            weight = exponential(w, score, f"%minus_L{place[1]}")
+            weight = self.tiles.softmax.exponential(w, score, f"%minus_L{place[1]}")
             apart = w.value("apart", f"arith.addf {grown[place]}, %minus_delta{place[1]} : f32")
             changes[place] = w.value("change", f"arith.mulf {weight}, {apart} : f32")
-        return self.outputs.add_values(w, self._operands(w, changes), ("%k_tile", tile), state)
+        p_parts = self.tiles.operands(w, changes)
+        return self.outputs.add_values(w, p_parts, self._tile("k"), state)
 
     def _store(self, w: Writer, row: str) -> None:
         kind = self.tiles.accumulator_type
         w.value("root", f"arith.constant dense<{1 / math.sqrt(self.features)!r}> : {kind}")
-        sums = [f"%done#{number}" for number in range(self.outputs.accumulators)]
-        scaled = self._scaled(w, sums, "%root")
-        self.outputs.store(w, ("%O", self._one_head("f32")), (row, "%c0"), scaled, None)
-        w.line("gpu.return")
+        self._store_sums(w, row, self._scaled(w, self._totals(), "%root"))
 
 
 def main(arguments: list[str]) -> int:
@@ -105,10 +90,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--kernel", choices=sorted(kernels), default="backward")
     parser.add_argument("--features", type=int, choices=(64, 128), default=64)
     parser.add_argument("--stages", type=int, default=3)
-    chosen = parser.parse_args(arguments)
-    sys.stdout.write(
-        kernels[chosen.kernel](features=chosen.features, stages=chosen.stages).module()
-    )
+    parser.add_argument("--chip", choices=MATRIX_CHIPS, default="", help="an AMD chip")
+    given = vars(parser.parse_args(arguments))
+    sys.stdout.write(kernels[given.pop("kernel")](**given).module())
     return 0
 
 

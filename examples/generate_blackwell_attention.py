@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 
 from generate_blackwell_gemm import ALWAYS, MMA_M, WARP
 from mlir_text import Writer
-from online_softmax import constants, exponential
+from online_softmax import NVIDIA_SOFTMAX, constants
 from tensor_tiles import (
     K_BYTES,
     SHARED,
@@ -302,7 +302,7 @@ class BlackwellAttention:
                 self._acquire(w, "scored", group, "%phase")
                 scores, most = self._scored(w, group, f"%m_of_{group}")
                 shift = w.value("shift", f"arith.mulf {most}, %minus_scale : f32")
-                factor = exponential(w, f"%m_of_{group}", shift)
+                factor = NVIDIA_SOFTMAX.exponential(w, f"%m_of_{group}", shift)
                 total = w.value("old_l", f"arith.mulf %l_of_{group}, {factor} : f32")
                 largest.append(most)
                 sums.append(self._weigh(w, group, scores, shift, total))
@@ -519,7 +519,7 @@ class BlackwellAttention:
             self._acquire(w, "scored", group, scored)
             scores, largest = self._scored(w, group, m)
             shift = w.value("shift", f"arith.mulf {largest}, %minus_scale : f32")
-            factor = exponential(w, m, shift)
+            factor = NVIDIA_SOFTMAX.exponential(w, m, shift)
             self._hand_on(w, group, factor, taken)
             sums = w.value("old_l", f"arith.mulf {total}, {factor} : f32")
             sums = self._weigh(w, group, scores, shift, sums)
@@ -547,7 +547,7 @@ class BlackwellAttention:
             weights = []
             for n in range(CHUNK):
                 score = w.value("score", f"vector.extract {each}[{n}] : f32 from {FLOATS}")
-                weights.append(exponential(w, score, shift))
+                weights.append(NVIDIA_SOFTMAX.exponential(w, score, shift))
                 total = w.value("l", f"arith.addf {total}, {weights[-1]} : f32")
             p = w.value("p", f"vector.from_elements {', '.join(weights)} : {FLOATS}")
             p = w.value("half", f"arith.truncf {p} : {FLOATS} to {halves}")

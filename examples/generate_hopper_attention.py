@@ -36,7 +36,7 @@ import argparse
 from dataclasses import dataclass
 
 from mlir_text import Writer
-from online_softmax import PAIRS, Place, constants, inverse_sums, largest_scores, online_softmax
+from online_softmax import NVIDIA_SOFTMAX, PAIRS, Place, constants
 from tensor_tiles import (
     FULL,
     LINES,
@@ -55,7 +55,7 @@ PROXY_FENCE = (
     "nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}"
 )
 # Of the scores: m and l of two rows; then O.
-SOFTMAX = ["%m0", "%m1", "%l0", "%l1"]
+SOFTMAX = list(NVIDIA_SOFTMAX.start)
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ class HopperAttention:
         if self.causal:
             elements = self._masked(w, elements)
         start = ["%low"] * 2 + ["%none"] * 2
-        largest = largest_scores(w, elements, start)
-        state, weights, _ = online_softmax(w, elements, start, largest)
+        largest = NVIDIA_SOFTMAX.largest_scores(w, elements, start)
+        state, weights, _ = NVIDIA_SOFTMAX.weigh(w, elements, start, largest)
         first = self._hand_over(w, weights)
         if self.in_memory:
             w.line("gpu.barrier")
@@ -226,8 +226,8 @@ class HopperAttention:
             scores = self._scores(w, "K")
             w.line("nvvm.wgmma.wait.group.sync.aligned 0")
             elements = self._elements(w, scores)
-            largest = largest_scores(w, elements, SOFTMAX)
-            state, weights, factors = online_softmax(w, elements, SOFTMAX, largest)
+            largest = NVIDIA_SOFTMAX.largest_scores(w, elements, SOFTMAX)
+            state, weights, factors = NVIDIA_SOFTMAX.weigh(w, elements, SOFTMAX, largest)
             p = self._hand_over(w, weights)
             scaled = self._scaled(w, "%o", factors)
             w.line("nvvm.wgmma.fence.aligned")
@@ -272,10 +272,10 @@ class HopperAttention:
             output = self._output(w, "V", "%o", p, range(steps // 2))
             w.line("nvvm.wgmma.wait.group.sync.aligned 1")
             elements = self._elements(w, scores)
-            largest = largest_scores(w, elements, SOFTMAX)
+            largest = NVIDIA_SOFTMAX.largest_scores(w, elements, SOFTMAX)
             w.line("nvvm.wgmma.fence.aligned")
             output = self._output(w, "V", output, p, range(steps // 2, steps))
-            state, weights, factors = online_softmax(w, elements, SOFTMAX, largest)
+            state, weights, factors = NVIDIA_SOFTMAX.weigh(w, elements, SOFTMAX, largest)
             other = self._hand_over(w, weights, *p[: self.in_memory])
             w.line("nvvm.wgmma.wait.group.sync.aligned 0")
             scaled = self._scaled(w, output, factors)
@@ -418,7 +418,7 @@ class HopperAttention:
 
     def _store(self, w: Writer, sums: str) -> None:
         """O divided by l."""
-        factors = inverse_sums(w, ["%done#2", "%done#3"])
+        factors = NVIDIA_SOFTMAX.inverse_sums(w, ["%done#2", "%done#3"])
         row = w.add("o_row", "%block_row", "%thread_row")
         for half in range(2):
             at = w.add("r", row, w.constant(8 * half))

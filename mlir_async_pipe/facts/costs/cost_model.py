@@ -249,6 +249,10 @@ _AMD_UNITS = {
     "amdgpu.mfma": UnitCost(TENSOR, 16, 0, 32),
     "amdgpu.wmma": UnitCost(TENSOR, 8, 0, 16),
     "math": UnitCost(SPECIAL, 16, 0, 16),
+    **{
+        f"rocdl.{name}": UnitCost(SPECIAL, 16, 0, 16)
+        for name in "cos exp exp2 log rcp rsq sin sqrt tanh".split()
+    },
     "math.fma": UnitCost(ARITHMETIC, 4, 4, 16),
     "arith": UnitCost(ARITHMETIC, 4, 4),
     "vector": UnitCost(ARITHMETIC, 0, 0),

@@ -211,7 +211,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "arith.negf llvm.fneg": np.negative,
     "math.fma vector.fma llvm.intr.fma llvm.intr.fmuladd": fused_multiply_add,
     "math.absf math.absi llvm.intr.fabs llvm.intr.abs": np.abs,
-    "math.exp2 llvm.intr.exp2 nvvm.ex2": np.exp2,
+    "math.exp2 llvm.intr.exp2 nvvm.ex2 rocdl.exp2": np.exp2,
     "math.powf math.fpowi llvm.intr.pow": np.power,
     "math.roundeven llvm.intr.rint": np.rint,
     "math.round": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
