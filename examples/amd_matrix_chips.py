@@ -30,7 +30,9 @@ class MatrixChip:
 MATRIX_CHIPS = {
     "gfx90a": MatrixChip("amdgpu.mfma", 64, 4, {16: 16, 32: 8}, 8, 1, 4),
     "gfx942": MatrixChip("amdgpu.mfma", 64, 4, {16: 16, 32: 8}, 8, 1, 4),
-    "gfx950": MatrixChip("amdgpu.mfma", 64, 16, {16: 32, 32: 16}, 8, 1, 4, bank_bytes=256, turns=True),
+    "gfx950": MatrixChip(
+        "amdgpu.mfma", 64, 16, {16: 32, 32: 16}, 8, 1, 4, bank_bytes=256, turns=True
+    ),
     # Elements 0-7 and 16-23 of k in lanes 0-15, 8-15 and 24-31 in lanes 16-31.
     "gfx1250": MatrixChip("amdgpu.wmma", 32, 16, {16: 32}, 8, 2, 8),
 }

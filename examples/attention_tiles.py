@@ -12,6 +12,8 @@ the rows of V: there the loads transpose. P needs no memory at all, on either ve
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from amd_tiles import AmdTiles
 from mlir_text import Writer
 from nvidia_tiles import MMA_N, NvidiaTiles
@@ -86,9 +88,7 @@ class NvidiaAttentionTiles(NvidiaTiles):
                 for half, element in PAIRS
             ]
             listed = ", ".join(halves)
-            found.append(
-                w.value("p_part", f"vector.from_elements {listed} : {self._fragment(4)}")
-            )
+            found.append(w.value("p_part", f"vector.from_elements {listed} : {self._fragment(4)}"))
         return found
 
     def of_rows(self, w: Writer, values: list[str]) -> str:
@@ -114,6 +114,14 @@ class NvidiaAttentionTiles(NvidiaTiles):
                 v_parts += [self._half(w, pair, half) for half in (0, 1)]
             results = self._multiply(w, [p_part], v_parts, results)
         return results
+
+
+class ValuePlace(NamedTuple):
+    """Where a lane reads V: a chunk of 8 features, an element in it, and its first key."""
+
+    chunk: str
+    inner: str
+    key: str
 
 
 class AmdAttentionTiles(AmdTiles):
@@ -193,9 +201,7 @@ class AmdAttentionTiles(AmdTiles):
         for first in range(0, len(listed), self.operand):
             values = ", ".join(listed[first : first + self.operand])
             p = w.value("p", f"vector.from_elements {values} : {wide}")
-            found.append(
-                w.value("p_part", f"arith.truncf {p} : {wide} to {self._operand_type}")
-            )
+            found.append(w.value("p_part", f"arith.truncf {p} : {wide} to {self._operand_type}"))
         return found
 
     def of_rows(self, w: Writer, values: list[str]) -> str:
@@ -206,58 +212,56 @@ class AmdAttentionTiles(AmdTiles):
         self, w: Writer, p_parts: list[str], v: Placed, accumulators: list[str]
     ) -> list[str]:
         """P V added to the accumulators."""
-        results = list(accumulators)
+        lane, results = self._value_place(w), list(accumulators)
         for number, p_part in enumerate(p_parts):
-            keys = [
-                self.column((element // self.held, 0, element % self.held))
-                for element in range(number * self.operand, (number + 1) * self.operand)
-            ]
-            read = self._turned if self.chip.turns else self._gathered
-            v_parts = [read(w, v, keys, tile) for tile in range(self._tiles)]
+            elements = range(number * self.operand, (number + 1) * self.operand)
+            keys = [self.column((e // self.held, 0, e % self.held)) for e in elements]
+            v_parts = [self._values(w, v, lane, keys, tile) for tile in range(self._tiles)]
             results = self._products(w, [p_part], v_parts, results)
         return results
 
-    def _turned(self, w: Writer, v: Placed, keys: list[int], tile: int) -> str:
-        """Keys of V, of the features that the lanes of a tile have one by one. A lane loads neighbouring features of one
-        key, and gets as many keys of one feature; 16 lanes do so together, as many keys as each loads."""
-        held = self.chip.held
-        in_row = TURNING // held
-        feature = w.mul("v_inner", w.rem("v_lane", "%lane", in_row), held)
-        block = w.div("v_block", w.rem("lane_row", "%lane", self.rows), TURNING)
-        feature = w.add("v_feature", w.mul("v_block_first", block, TURNING), feature)
-        key = w.add("v_key", self.lane_column(w), w.div("v_lane_key", w.rem("v_lane", "%lane", TURNING), in_row))
-        chunk = w.mul("v_chunk", w.div("v_lane_chunk", feature, self.chunk), self._tiles)
-        chunk = w.add("v_chunk", chunk, w.constant(tile))
-        inner = w.rem("v_inner", feature, self.chunk)
-        kind, pieces = f"vector<{held}x{self.types.operand}>", []
-        for first in keys[::held]:
-            row = w.add("v_row", key, w.constant(first))
-            place = self._place(w, chunk, row, inner)
-            pieces.append(
-                w.value(
-                    "v_piece",
-                    f"amdgpu.transpose_load {v[0]}[{row}, {place}] : {v[1]} -> {kind}",
-                )
+    def _value_place(self, w: Writer) -> ValuePlace:
+        """Where a lane reads V: its own feature, or some neighbours of the key that it loads for the others."""
+        feature, key = w.rem("lane_row", "%lane", self.rows), self.lane_column(w)
+        if not self.chip.turns:
+            chunk, inner = (
+                w.div("v_chunk", feature, self.chunk),
+                w.rem("v_inner", feature, self.chunk),
             )
-        order = ", ".join(map(str, range(2 * held)))
-        return w.value("v_part", f"vector.shuffle {', '.join(pieces)} [{order}] : {kind}, {kind}")
+            return ValuePlace(chunk, inner, key)
+        # 16 lanes load `held` keys of 16 features, and `held` of those each.
+        in_row = TURNING // self.chip.held
+        first = w.mul("v_first", w.div("v_group", feature, TURNING), TURNING // self.chunk)
+        place = w.mul("v_place", w.rem("v_lane", "%lane", in_row), self.chip.held)
+        chunk = w.add("v_chunk", first, w.div("v_place_chunk", place, self.chunk))
+        turned = w.div("v_turned_key", w.rem("v_turning", "%lane", TURNING), in_row)
+        return ValuePlace(
+            w.mul("v_chunk", chunk, self._tiles),
+            w.rem("v_inner", place, self.chunk),
+            w.add("v_key", key, turned),
+        )
 
-    def _gathered(self, w: Writer, v: Placed, keys: list[int], tile: int) -> str:
-        """The same, element by element."""
-        feature = w.add("v_feature", w.rem("lane_row", "%lane", self.rows), w.constant(tile * self.rows))
-        chunk, inner = w.div("v_chunk", feature, self.chunk), w.rem("v_inner", feature, self.chunk)
-        key, read = self.lane_column(w), []
-        for number in keys:
-            row = w.add("v_row", key, w.constant(number))
-            place = self._place(w, chunk, row, inner)
-            read.append(w.value("v_element", f"memref.load {v[0]}[{row}, {place}] : {v[1]}"))
-        return w.value("v_part", f"vector.from_elements {', '.join(read)} : {self._operand_type}")
+    def _values(self, w: Writer, v: Placed, lane: ValuePlace, keys: list[int], tile: int) -> str:
+        """The operand of V: in each lane, of the feature of a tile that it has, these keys after the lane's first."""
+        chunk = w.add("v_chunk", lane.chunk, w.constant(self._first_chunk(tile)))
+        held, turns = self.chip.held, self.chip.turns
+        kind, read = f"vector<{held}x{self.types.operand}>", []
+        for number in keys[:: held if turns else 1]:
+            row = w.add("v_row", lane.key, w.constant(number))
+            place = w.mul("v_slot", self._swizzled(w, chunk, row), self.chunk)
+            at = f"{v[0]}[{row}, {w.add('v_column', place, lane.inner)}] : {v[1]}"
+            op = f"amdgpu.transpose_load {at} -> {kind}" if turns else f"memref.load {at}"
+            read.append(w.value("v_read", op))
+        listed = ", ".join(read)
+        if not turns:
+            return w.value("v_part", f"vector.from_elements {listed} : {self._operand_type}")
+        order = ", ".join(map(str, range(self.operand)))
+        return w.value("v_part", f"vector.shuffle {listed} [{order}] : {kind}, {kind}")
 
-    def _place(self, w: Writer, chunk: str, row: str, inner: str) -> str:
-        """The column at which an element of a chunk stands."""
-        return w.add("v_at", w.mul("v_place", self._swizzled(w, chunk, row), self.chunk), inner)
+    def _first_chunk(self, tile: int) -> int:
+        """The first chunk of a tile of features."""
+        return tile if self.chip.turns else tile * self.rows // self.chunk
 
     def _column(self, tile: int, element: int) -> int:
-        if not self.chip.turns:
-            return super()._column(tile, element)
-        return super()._column(0, element) * self._tiles + tile * self.chunk
+        apart = self._tiles if self.chip.turns else 1
+        return super()._column(0, element) * apart + self._first_chunk(tile) * self.chunk

@@ -201,7 +201,9 @@ class Attention:
         for first in masked:
             if first:
                 row = w.add("masked_row", q_row, w.constant(first))
-                tiles.group_and_wait(w, [[copy for name in "kv" for copy in self._copies(w, name, row)]])
+                tiles.group_and_wait(
+                    w, [[copy for name in "kv" for copy in self._copies(w, name, row)]]
+                )
                 w.line("gpu.barrier")
             state = self._iteration(w, q_parts, state, (warp_row, first))
             w.line("gpu.barrier")

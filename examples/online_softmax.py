@@ -41,9 +41,7 @@ class Softmax:
         rows = range(self.rows)
         return {f"%m{row}": "%low" for row in rows} | {f"%l{row}": "%none" for row in rows}
 
-    def largest_scores(
-        self, w: Writer, elements: dict[Place, str], state: list[str]
-    ) -> list[str]:
+    def largest_scores(self, w: Writer, elements: dict[Place, str], state: list[str]) -> list[str]:
         """The new m of each row; `state` is m of each row, then l."""
         found = state[: self.rows]
         for (_, row, _), score in elements.items():
