@@ -24,7 +24,7 @@ from mlir_async_pipe.machine import Data, From
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
-from generate_attention import Attention  # noqa: E402
+from generate_attention import WARPS, Attention  # noqa: E402
 from generate_blackwell_gemm import BlackwellGemm  # noqa: E402
 from generate_gemm import TYPES, Gemm  # noqa: E402
 from generate_hopper_gemm import HopperGemm  # noqa: E402
@@ -62,9 +62,11 @@ def kernels() -> Iterator[Kernel]:
             f"gemm, depth {depth}", gemm, "nvvm:sm_80", arguments, {"threads": 128}, depth == 256
         )
     arguments = [Data((1, 256, 64))] * 4
-    yield Kernel(
-        "flash attention", Attention().module(), "nvvm:sm_80", arguments, {"threads": 128}, True
-    )
+    for chip, target in (("", "nvvm:sm_80"), ("gfx950", "rocdl:gfx950")):
+        made, lanes = Attention(chip=chip), Target.parse(target).chip.lanes
+        launch = {"threads": WARPS * lanes, "warp": lanes}
+        name = f"flash attention {chip}".rstrip()
+        yield Kernel(name, made.module(), target, arguments, launch, not chip)
     yield from generated("sm_80", 32, ("f16", "bf16"))
     for chip in ("gfx90a", "gfx942", "gfx950", "gfx1250"):
         yield from generated(chip, 16, ("f16", "bf16"))

@@ -62,9 +62,12 @@ def test_products_in_tensor_memory() -> None:
     assert found.is_equal, found.diagnostic()
 
 
-def test_flash_attention() -> None:
-    arguments = [Data((1, 128, 64))] * 4
-    found = validated(Attention().module(), "nvvm:sm_80", arguments, threads=128)
+@pytest.mark.parametrize("chip", ["", "gfx942", "gfx950", "gfx1250"])
+def test_flash_attention(chip: str) -> None:
+    made, target = Attention(chip=chip), f"rocdl:{chip}" if chip else "nvvm:sm_80"
+    arguments = [Data((1, 256, 64))] * 4
+    lanes = made.tiles.lanes
+    found = validated(made.module(), target, arguments, threads=4 * lanes, warp=lanes)
     assert found.is_equal, found.diagnostic()
 
 

@@ -1,7 +1,7 @@
 """Loops of several products, and one that dequantises, by `async_pipe.schedule = "optimal"`: what they compute is
 what NumPy does, and the schedule keeps what the plain loop computes, for all data.
 
-Covers: examples/generate_backward.py, examples/dequant_tiles.py
+Covers: examples/generate_backward.py, examples/dequant_tiles.py, examples/attention_tiles.py
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from mlir_async_pipe.machine.validation import Data, validate
 sys.path.insert(0, str(ROOT / "examples"))
 from dequant_tiles import ORDER
 
-POSITIONS = 128
+POSITIONS = 256
 NVIDIA = "nvvm:sm_80"
+# Rows of a block of the loops of several products.
+ROWS = {NVIDIA: 64, "rocdl:gfx942": 128, "rocdl:gfx950": 128}
 
 
 def optimal(text: str) -> str:
     return text.replace("async_pipe.num_stages = 3 : i64", 'async_pipe.schedule = "optimal"')
 
 
-def products(kernel: str) -> str:
-    command = [
-        sys.executable,
-        str(ROOT / "examples" / "generate_backward.py"),
-        f"--kernel={kernel}",
-    ]
+def products(kernel: str, target: str) -> str:
+    generator = ROOT / "examples" / "generate_backward.py"
+    chip = [] if target == NVIDIA else [f"--chip={target.split(':')[1]}"]
+    command = [sys.executable, str(generator), f"--kernel={kernel}", *chip]
     return optimal(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -55,7 +55,7 @@ def run(text: str, name: str, arguments: list, target: str = NVIDIA, **launch) -
     return list(result.arrays)
 
 
-@pytest.mark.parametrize("target", [NVIDIA, "rocdl:gfx942", "rocdl:gfx950"])
+@pytest.mark.parametrize("target", ROWS)
 def test_a_gemm_dequantises_in_its_loop(target):
     draw = np.random.default_rng(0)
     a = draw.integers(-4, 5, (128, 128)).astype(np.float16)
@@ -80,17 +80,20 @@ def heads(count: int) -> list[np.ndarray]:
     return [draw.normal(size=(1, POSITIONS, 64)).astype(np.float16) for _ in range(count)]
 
 
-def test_two_gemms_in_a_chain():
+@pytest.mark.parametrize("target", ROWS)
+def test_two_gemms_in_a_chain(target):
     q, k, v = heads(3)
-    out = np.full((1, POSITIONS, 64), np.nan, np.float32)
-    found = run(products("chain"), "chain", [q, k, v, out], grid=(2, 1))[3]
+    arguments = [q, k, v, np.full((1, POSITIONS, 64), np.nan, np.float32)]
+    grid = (POSITIONS // ROWS[target], 1)
+    found = run(products("chain", target), "chain", arguments, target, grid=grid)[3]
     middle = q[0].astype(np.float64) @ k[0].T.astype(np.float64)
     wanted = middle @ v[0].astype(np.float64)
-    # The middle is rounded to f16: 2^-11 of each of 128 terms, whose signs differ.
+    # The middle is rounded to f16: 2^-11 of each of 256 terms, whose signs differ.
     assert np.abs(found[0] - wanted).max() < 2**-11 * np.abs(wanted).max()
 
 
-def test_the_backward_pass_of_attention_gives_dq():
+@pytest.mark.parametrize("target", ROWS)
+def test_the_backward_pass_of_attention_gives_dq(target):
     q, k, v, g = heads(4)
     at, keys, values, grad = (x[0].astype(np.float64) for x in (q, k, v, g))
     scores = at @ keys.T / 8
@@ -100,27 +103,30 @@ def test_the_backward_pass_of_attention_gives_dq():
     change = weights * (grad @ values.T - delta[0][:, None])
     out = np.full((1, POSITIONS, 64), np.nan, np.float32)
     arguments = [q, k, v, g, out, total, delta]
-    found = run(products("backward"), "backward", arguments, grid=(2, 1))[4]
+    grid = (POSITIONS // ROWS[target], 1)
+    found = run(products("backward", target), "backward", arguments, target, grid=grid)[4]
     wanted = change @ keys / 8
     # Changes are rounded to f16.
     assert np.abs(found[0] - wanted).max() < 2**-10 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("target", [NVIDIA, "rocdl:gfx950"])
 @pytest.mark.parametrize("kernel", ["chain", "backward"])
-def test_the_schedule_keeps_what_the_plain_loop_computes(kernel):
+def test_the_schedule_keeps_what_the_plain_loop_computes(kernel, target):
     half, single = np.dtype(np.float16), np.dtype(np.float32)
     of_heads = Data((1, POSITIONS, 64), half)
     arguments = [of_heads] * (3 + (kernel == "backward")) + [Data((1, POSITIONS, 64), single)]
     arguments += [Data((1, POSITIONS), single)] * (2 * (kernel == "backward"))
     with new_context():
-        before, after = (ir.Module.parse(products(kernel)) for _ in range(2))
-        api.pipeline(after, target=NVIDIA)
-        assert validate(before, after, kernel, arguments).is_equal
+        before, after = (ir.Module.parse(products(kernel, target)) for _ in range(2))
+        api.pipeline(after, target=target)
+        launch = {"target": Target.parse(target)}
+        assert validate(before, after, kernel, arguments, **launch).is_equal
         # Sums that begin with 1 are others.
         zeros = "arith.constant dense<0.000000e+00>"
         assert zeros in str(after)
         wrong = ir.Module.parse(str(after).replace(zeros, zeros.replace("0.0", "1.0")))
-        assert not validate(before, wrong, kernel, arguments).is_equal
+        assert not validate(before, wrong, kernel, arguments, **launch).is_equal
 
 
 def test_weights_of_8_bits_are_not_written_for_guarded_tiles():

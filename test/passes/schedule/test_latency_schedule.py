@@ -247,7 +247,9 @@ def test_units_are_those_of_the_chip(chip, product, special, arithmetic):
     model = costs_of(Target.parse(chip))
     name = "nvgpu.mma.sync" if chip.startswith("nvvm") else "amdgpu.mfma"
     assert (model.unit_of(name, name).unit, model.unit_of(name, name).cycles) == ("tensor", product)
+    own = "nvvm.ex2" if chip.startswith("nvvm") else "rocdl.exp2"
     assert model.unit_of("math.exp2", "math").cycles == special
+    assert model.unit_of(own, own).cycles == special
     assert model.unit_of("arith.addf", "arith").cycles == arithmetic
     # Nobody knows the op: it takes an issue slot alone.
     assert model.unit_of("x.y", "x").unit == "issue"

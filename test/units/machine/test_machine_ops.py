@@ -133,10 +133,10 @@ def test_truncation_rounds_to_nearest_even(kind, value, expected):
     assert evaluate(body, value, types="%a: f32") == expected
 
 
+@pytest.mark.parametrize("op", ["nvvm.ex2 %a {ftz = true} : f32", "rocdl.exp2 %a f32 -> f32"])
 @pytest.mark.parametrize("power, expected", [(3.0, 8.0), (-1.0, 0.5), (-np.inf, 0.0)])
-def test_nvvms_power_of_two_is_that_of_numpy(power, expected):
-    body = "%r = nvvm.ex2 %a {ftz = true} : f32"
-    assert evaluate(body, power, types="%a: f32") == expected
+def test_a_chip_s_power_of_two_is_that_of_numpy(power, expected, op):
+    assert evaluate(f"%r = {op}", power, types="%a: f32") == expected
 
 
 def test_bf16_sums_round_after_every_operation():
