@@ -1,12 +1,13 @@
-"""AMD's assembly of whole kernels, run lane by lane: IREE's products, kernels that spill, each matrix instruction.
+"""AMD's assembly of whole kernels, run lane by lane: IREE's products, attention, kernels that spill, each matrix instruction.
 
-Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/to_rocdl.py, test/helpers/amd_isa
+Covers: lowering/rocdl/rocdl_code.py, lowering/rocdl/to_rocdl.py, examples/attention_tiles.py, test/helpers/amd_isa
 """
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -25,11 +26,17 @@ from helpers.amd_isa.kernels import (
     text_of,
 )
 from helpers.amd_isa.program import Program, parse
+from helpers.heads_by_numpy import numbers_of
 from helpers.paths import ROOT
 from mlir_async_pipe import annotate, machine
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk_named
 from mlir_async_pipe.lowering.lower import Lowered
+
+sys.path.insert(0, str(ROOT / "examples"))
+from amd_matrix_chips import MATRIX_CHIPS
+from generate_attention import KEYS, Attention
+from generate_backward import Backward, Chain
 
 pytestmark = [
     pytest.mark.slow,
@@ -114,6 +121,29 @@ def test_products_of_iree_are_right_and_weaker_waits_are_not(name: str, instruct
     if counts:
         assert group > 0
     assert list(survivors(program, [count * group for count in counts], arrays, 256)) == []
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("kind", [Attention, Backward, Chain])
+def test_loops_of_several_products_are_right_and_weaker_waits_are_not(
+    kind: type[Attention], chip: str
+) -> None:
+    """The first block of them, of five tiles of keys, by `async_pipe.schedule = "optimal"`."""
+    made = kind(chip=chip)
+    stages = f"async_pipe.num_stages = {made.stages} : i64"
+    text = made.module().replace(stages, 'async_pipe.schedule = "optimal"')
+    _, program, counts = compiled(text, chip, annotated=True)
+    numbers = numbers_of(made.name, 5 * KEYS)
+    for late, backward in ((True, False), (True, True), (False, False)):
+        after, _ = run_arrays(program, numbers.arguments, 256, late=late, backward=backward)
+        assert numbers.is_right(after[numbers.result], made.rows)
+    # Copies of a wave to a tile of K or of V.
+    group = KEYS * 64 * 2 // (256 * MATRIX_CHIPS[chip].copy_bytes)
+    allowed = [count * group for count in counts]
+    passed = dict(survivors(program, allowed, numbers.arguments, 256))
+    assert not any(passed.values())
+    # All but that of the loop for short trips, which does not run.
+    assert len(list(weakened(program, allowed))) - len(passed) >= 3
 
 
 SUMS, TRIPS, THREADS = 36, 4, 1024

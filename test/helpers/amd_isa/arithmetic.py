@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from helpers.amd_isa.alu import M32, PLAIN, bit_table, compare, on_lanes, signed
+from helpers.amd_isa.floats import float_step
 from helpers.amd_isa.program import Instruction
 from helpers.amd_isa.registers import Unsupported
 
@@ -105,6 +106,8 @@ def vector_step(wave: Wave, i: Instruction) -> None:
         return
     if re.fullmatch(r"(add|sub|subrev)(_co|c_co|b_co|_co_ci)_u32|subbrev_co_u32", name):
         _carrying(wave, name, operands)
+        return
+    if float_step(wave, name, i):
         return
     if name == "mad_u64_u32":
         operands = (operands[0], *operands[2:])

@@ -210,6 +210,9 @@ def lds_step(wave: Wave, i: Instruction) -> None:
     if "_tr" in i.name:
         _read_transposed(wave, i)
         return
+    if i.name == "ds_bpermute_b32":
+        _permuted(wave, i)
+        return
     base = wave.source(operand).astype(np.int64)
     if pairs:
         unit = int(pairs[2]) // 8
@@ -262,6 +265,16 @@ def _read_transposed(wave: Wave, i: Instruction) -> None:
     held = block.lds[places].reshape(-1, 16, count, each)
     moved = held[:, 16 // count * row + lane // count, lane % count].reshape(wave.lanes, 8)
     _read(wave, i, places, moved, wave.active())
+
+
+def _permuted(wave: Wave, i: Instruction) -> None:
+    """ds_bpermute: a lane is given the number of the lane that a quarter of its address names. No memory is touched."""
+    address, value = (wave.spread(operand) for operand in i.operands[1:])
+    if not wave.active().all():
+        raise Unsupported("lanes that are off in ds_bpermute")
+    registers = wave.numbers(i.operands[0])
+    wave.v[registers[0]] = value[(address.astype(np.int64) + i.offset()) // 4 % wave.lanes]
+    wave.issue(Op("lgkm", None, tuple(registers)))
 
 
 _WORDS = {"dword": 1, "dwordx2": 2, "dwordx3": 3, "dwordx4": 4, "dwordx8": 8, "dwordx16": 16}

@@ -104,7 +104,8 @@ def _instruction(text: str, line: int, wait: int | None) -> Instruction:
     modifiers: dict[str, str] = {}
     if name in ("s_waitcnt", "s_delay_alu", "s_clause", "s_setreg_imm32_b32"):
         return Instruction(name, (rest,), {}, line, wait)
-    for piece in (p.strip() for p in rest.split(",")):
+    # Not between brackets: op_sel:[0,1].
+    for piece in (p.strip() for p in re.split(r",(?![^\[]*\])", rest)):
         words = piece.split()
         for position, word in enumerate(words):
             if (found := _MODIFIER.match(word)) and not word.startswith(("v[", "s[")):
