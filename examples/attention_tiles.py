@@ -5,9 +5,9 @@ the rows of V: there the loads transpose. P needs no memory at all, on either ve
 
 - `mma.sync`: an accumulator tile of S holds rows l / 4 and l / 4 + 8 and columns 2 (l % 4) and the next, which is half
   of a 16x16 fragment of the first operand. `ldmatrix` transposes each 8x8 matrix of V.
-- AMD: the tiles of the GEMM hold one row a lane (see `amd_tiles.py`), so a lane has of one query every key that its
-  registers number, as the operand P needs it: its k may be in any order if that of V is the same. With mfma 32x32
-  lanes 0 to 31 hold the keys 0 to 3, 8 to 11, … of each 32, and read the same rows of V.
+- AMD: as in the GEMM a lane holds one row of the product (see `amd_tiles.py`), so its registers are keys of one query,
+  and an operand as they stand: the product may add up its k in any order if V has the same. With mfma 32x32 lanes 0
+  to 31 hold the keys 0 to 3, 8 to 11, … of each 32, the others the rest; of V each gets the rows of its keys.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ class ValuePlace(NamedTuple):
 class AmdAttentionTiles(AmdTiles):
     """Fragments of one wave: as many rows of Q or P as an instruction has, and `warp_n` keys (of K) or features (of V).
 
-    Where LDS transposes, tile t of T tiles of features takes each T-th chunk of 8 features from chunk t on, so that the
-    32 lanes that are served together meet all banks: they read four chunks of four rows, and neighbouring rows have
-    their chunks swizzled among neighbours.
+    Where LDS transposes, tile t of T tiles of features takes each T-th chunk of 8 features from chunk t on. The 32 lanes
+    that are served together read four chunks of four rows each, and neighbouring rows have their chunks swizzled among
+    neighbours: of four neighbours they would meet a quarter of the banks with 128 features, half of them with 64.
     """
 
     @property

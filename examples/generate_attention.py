@@ -275,7 +275,7 @@ class Attention:
         self, w: Writer, q_parts: list[str], state: list[str], masked: tuple[str, int] | None = None
     ) -> tuple[list[str], list[str], str]:
         """The new m and l of the rows of a lane, P, and the factor of O.
-        `masked`, of a tile that gets a mask: the warp's first row in the block, and the first key, counted from there."""
+        `masked`, of a tile that gets a mask: the warp's first row and the first key, counted from the block's first."""
         elements = self._scores(w, q_parts, "k")
         if masked is not None:
             elements = self._masked(w, elements, *masked)

@@ -25,6 +25,7 @@ from mlir_async_pipe.lowering.lower import lower
 from mlir_async_pipe.lowering.nvvm.ptxas import find_tool
 from mlir_async_pipe.lowering.rocdl.isa import IsaKernel
 from mlir_async_pipe.machine.run_kernel import RunResult
+from mlir_async_pipe.session.diagnostics import PipelineError
 
 pytestmark = pytest.mark.slow
 
@@ -221,6 +222,13 @@ def test_no_lane_meets_a_bank_twice(name: str, monkeypatch: pytest.MonkeyPatch) 
     reads = {"gfx950": {"load", "transpose_load"}, "gfx942": {"load"}}
     assert set(found) == reads.get(name.split()[-1], {"ldmatrix"}) | {"device_async_copy"}
     assert set(found.values()) == {1}
+
+
+def test_64_kib_have_no_room_for_two_versions_beside_128_features_of_128_queries() -> None:
+    module = ir.Module.parse(generated("--features=128", "--chip=gfx942"))
+    with pytest.raises(PipelineError) as refused:
+        pipeline(module, target="rocdl:gfx942")
+    assert refused.value.code == "smem-limit"
 
 
 def test_other_numbers_of_features_are_refused() -> None:
