@@ -423,8 +423,8 @@ class _Path:
 
     def meet(self, event: Event, met: Touched | None) -> Touched:
         """An access, which other paths may have met."""
-        facts, (_, _, launch, surely) = self._known_of(event), self._about_all
-        certain = surely and not event.maybe
+        facts, (_, _, launch, is_certain) = self._known_of(event), self._about_all
+        certain = is_certain and not event.maybe
         if met is None:
             return Touched(event, facts, launch, certain, witness=(facts, launch))
         # Blocks between those of two paths need not come here.
@@ -491,7 +491,7 @@ def neighbours(
         return
     for axis in grid.open_axes:
         distances = [1 << n for n in range(((grid.sizes[axis] or 2) - 1).bit_length())]
-        for shift in (pair for far in distances for pair in ((0, far), (far, 0))):
+        for shift in (pair for by in distances for pair in ((0, by), (by, 0))):
             ends, blocks = [], []
             for group, step in zip((a, b), shift, strict=True):
                 numbers = dict.fromkeys(free, 0)

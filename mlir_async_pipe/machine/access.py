@@ -205,12 +205,12 @@ def enter(unit: Unit, site: Site, where: ByteSpan, how: str, values: Array | Non
 
 def _watched(unit: Unit, where: ByteSpan) -> ByteSpan:
     """The lanes of a span whose bytes have shadows."""
-    far = unit.launch.memory.far(where.addresses)
-    if far is None:
+    long = unit.launch.memory.in_long_arrays(where.addresses)
+    if long is None:
         return where
-    outside = lanes_of(far.reshape(len(far), -1).any(axis=1), unit.width)
+    outside = lanes_of(long.reshape(len(long), -1).any(axis=1), unit.width)
     lanes = unit.active() if where.lanes is None else lanes_of(where.lanes, unit.width)
-    return replace(where, addresses=np.where(far, 0, where.addresses), lanes=lanes & ~outside)
+    return replace(where, addresses=np.where(long, 0, where.addresses), lanes=lanes & ~outside)
 
 
 def _in_need(unit: Unit, where: ByteSpan, condition: int, holds: bool) -> ByteSpan:
@@ -249,8 +249,8 @@ def within_memory(unit: Unit, addresses: Array, size: int = 1) -> Array:
     """Addresses of any pointers; those outside all memory go to the null page, where the
     detector finds that they belong to no buffer."""
     outside = (addresses < 0) | (addresses + size > len(unit.launch.memory.data))
-    far = unit.launch.memory.far(addresses)
-    outside = outside if far is None else outside & ~far
+    long = unit.launch.memory.in_long_arrays(addresses)
+    outside = outside if long is None else outside & ~long
     return np.where(outside, 0, addresses) if outside.any() else addresses
 
 

@@ -316,13 +316,13 @@ class _State:
 # Terms of states --------------------------------------------------------------------------
 
 
-def _turned(table: TermTable, operator: Any, ones: Array, others: Array) -> Array:
+def _exchanged(table: TermTable, operator: Any, ones: Array, others: Array) -> Array:
     """The operands `others`, exchanged where that makes more of them alike, and they may be."""
     if operator.name not in COMMUTATIVE:
         return others
     mine, theirs = table.code[ones], table.code[others]
-    turned = (mine == theirs[:, ::-1]).sum(axis=1) > (mine == theirs).sum(axis=1)
-    return np.where(turned[:, None], others[:, ::-1], others)
+    exchanged = (mine == theirs[:, ::-1]).sum(axis=1) > (mine == theirs).sum(axis=1)
+    return np.where(exchanged[:, None], others[:, ::-1], others)
 
 
 def _distinct(one: Array, other: Array) -> tuple[Array, Array]:
@@ -367,7 +367,7 @@ def _stated(table: TermTable, one: Array, other: Array, depth: int = 0) -> Array
         elif is_leaf(operator.name) or depth > _DEEPEST:
             continue
         else:
-            others = _turned(table, operator, ones, others)
+            others = _exchanged(table, operator, ones, others)
             inner = _stated_cells if operator.name in (JOIN, BYTE) else _stated
             operands = inner(table, ones.reshape(-1), others.reshape(-1), depth + 1)
             found[chosen] = made_again(table, operator, operands.reshape(-1, size))
@@ -429,7 +429,7 @@ def _bind(
         elif not is_leaf(operator.name) and depth <= _DEEPEST:
             same = table.code[theirs] == table.code[mine]
             ones, others = (table.rows(side[same], operator.arity) for side in (mine, theirs))
-            others = _turned(table, operator, ones, others)
+            others = _exchanged(table, operator, ones, others)
             inner = _bind_cells if operator.name in (JOIN, BYTE) else _bind
             inner(table, ones.reshape(-1), others.reshape(-1), new, depth + 1)
 
@@ -572,9 +572,9 @@ def _clocks(launch: Any, written: Array) -> list[Any]:
         ticks = [
             *(last[[column]], last[[column]] - 1, clock.known[:, column], clock.near[:, column]),
             *(
-                told[column : column + 1]
+                known[column : column + 1]
                 for one in barriers
-                for told in (one.gathered, one.released)
+                for known in (one.gathered, one.released)
             ),
             *(detector.reads[:, detector.readers == column].T + 1),
             np.where(writers == column, detector.write_tick + 1, 0),

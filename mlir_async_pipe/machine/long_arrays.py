@@ -83,16 +83,16 @@ class LongArrays:
     written: set[int] = field(default_factory=set)
     _read: set[int] = field(default_factory=set)
 
-    def far(self, addresses: Any) -> Array | None:
+    def in_arrays(self, addresses: Any) -> Array | None:
         """Which addresses are in one of the arrays, None where none is, and none moves."""
         if isinstance(addresses, Terms):
             rows, known = forms(self.table, addresses.inner)
-            far = known & (rows[..., 0] >= APART // 2)
-            return far if far.any() or rows[..., 1:].any() else None
+            inside = known & (rows[..., 0] >= APART // 2)
+            return inside if inside.any() or rows[..., 1:].any() else None
         if not isinstance(addresses, np.ndarray) or addresses.dtype.kind != "i":
             return None
-        far = addresses >= APART // 2
-        return far if far.any() else None
+        inside = addresses >= APART // 2
+        return inside if inside.any() else None
 
     def load(self, memory: Any, addresses: Any) -> Array:
         """The cells at byte addresses, of the machine's memory and of arrays."""

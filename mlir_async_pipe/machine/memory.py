@@ -102,10 +102,10 @@ class Memory:
         arrays = self.long_arrays
         return None if arrays is None else arrays.induction
 
-    def far(self, addresses: Any) -> Any:
+    def in_long_arrays(self, addresses: Any) -> Any:
         """Which addresses are in such arrays, None if none is: no detector watches those."""
         arrays = self.long_arrays
-        return None if arrays is None else arrays.far(addresses)
+        return None if arrays is None else arrays.in_arrays(addresses)
 
     def bytes_of(self, buffer: Buffer) -> Any:
         return self.data[buffer.base : buffer.base + buffer.size].copy()

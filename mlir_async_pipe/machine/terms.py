@@ -285,13 +285,13 @@ class Cells(Symbols):
 
     def __getitem__(self, key: Any) -> Any:
         arrays = self.table.long_arrays
-        if arrays is not None and arrays.far(key) is not None:
+        if arrays is not None and arrays.in_arrays(key) is not None:
             return self.with_inner(arrays.load(self, key))
         return super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         arrays = self.table.long_arrays
-        if arrays is not None and arrays.far(key) is not None:
+        if arrays is not None and arrays.in_arrays(key) is not None:
             arrays.store(self, key, self.lifted(value))
         else:
             super().__setitem__(key, value)

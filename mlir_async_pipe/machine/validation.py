@@ -199,15 +199,15 @@ def validate(
         events.log.clear()
         return _Question(name, *programs, launch, events, table, reassociate)
 
-    proof = _by_induction(question, arguments) if _told(arguments, From) else None
+    proof = _by_induction(question, arguments) if _numbers_of(arguments, From) else None
     asked = arguments if proof is None else _each(arguments, From, proof.first_numbers)
     answers: list[Validation] = []
-    for told, given in _launches(asked):
+    for named, given in _launches(asked):
         one = question()
         found = one.answer(given)
         answers.append(replace(found, terms=one.table.count))
         if not found.is_equal:
-            message = f"with {told}: {found.message}" if told else found.message
+            message = f"with {named}: {found.message}" if named else found.message
             return replace(found, message=message, seconds=time.perf_counter() - started)
     found = _together(answers, asked, time.perf_counter() - started)
     return found if proof is None else proof.together(found, arguments)
@@ -217,7 +217,7 @@ def _together(answers: list[Validation], arguments: Sequence[Any], seconds: floa
     """One answer for launches that are all equal."""
     elements, terms = (sum(getattr(a, name) for a in answers) for name in ("elements", "terms"))
     found = replace(answers[-1], elements=elements, terms=terms, seconds=seconds)
-    ranges = [f"{name} = {_numbers(numbers)}" for name, numbers in _told(arguments, range)]
+    ranges = [f"{name} = {_numbers(numbers)}" for name, numbers in _numbers_of(arguments, range)]
     if not ranges:
         return found
     message = (
@@ -231,7 +231,7 @@ def _numbers(numbers: range) -> str:
     return f"{numbers[0]} to {numbers[-1]}{step}"
 
 
-def _told(arguments: Sequence[Any], kind: Any) -> list[tuple[str, Any]]:
+def _numbers_of(arguments: Sequence[Any], kind: Any) -> list[tuple[str, Any]]:
     """The numbers and sizes of a kind, a range or From, and of what they are one."""
     found = []
     for number, argument in enumerate(arguments):
@@ -261,7 +261,7 @@ def _launches(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
     """The arguments of each launch, with the values that ranges have in it as text.
 
     Ranges go together: their first numbers are one launch. Raises UsageError (bad-argument)."""
-    lengths = {len(numbers) for _, numbers in _told(arguments, range)}
+    lengths = {len(numbers) for _, numbers in _numbers_of(arguments, range)}
     if len(lengths) > 1 or 0 in lengths:
         raise UsageError(
             f"ranges of {sorted(lengths)} numbers: those of one question have equally many, one at least",
@@ -269,14 +269,14 @@ def _launches(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
         )
     for step in range(lengths.pop() if lengths else 1):
         chosen = _each(arguments, range, itemgetter(step))
-        told = [
+        named = [
             f"argument {number} of shape {now.shape}"
             if isinstance(now, Data)
             else f"argument {number} = {now}"
             for number, (now, was) in enumerate(zip(chosen, arguments, strict=True))
             if now is not was and now != was
         ]
-        yield " and ".join(told), chosen
+        yield " and ".join(named), chosen
 
 
 # All trip counts --------------------------------------------------------------------------
@@ -309,15 +309,15 @@ class _Proof:
 
     def together(self, found: Validation, arguments: Sequence[Any]) -> Validation:
         """The answer, from that for the first numbers."""
-        told = _told(arguments, From)
+        named = _numbers_of(arguments, From)
         if self.refused is not None:
             message = f"{found.message}; not proven for all: {self.refused.message}"
             reason = self.refused
             return replace(found, message=message, place=reason.place, not_for_all=reason.code)
-        lasts = [every.first + self.last * every.step for _, every in told]
+        lasts = [every.first + self.last * every.step for _, every in named]
         numbers = ", ".join(
             f"{name} = {_numbers(range(every.first, last + every.step, every.step))}"
-            for (name, every), last in zip(told, lasts, strict=True)
+            for (name, every), last in zip(named, lasts, strict=True)
         )
         message = f"{found.message}; and by induction for {numbers}"
         return replace(found, message=message, up_to=lasts[0])

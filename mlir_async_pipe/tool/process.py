@@ -280,8 +280,8 @@ class Processed:
             last_check()
             return None
         # A report tells what kernels need, and --explain how many blocks that leaves room for.
-        told = options.report or options.explain
-        asks = True if told and options.resources is None else options.resources
+        wanted = options.report or options.explain
+        asks = True if wanted and options.resources is None else options.resources
         how = CodeOptions(resources=asks, kept=options.cache)
         with begin(root, target=session.target, emit=options.emit, options=how) as started:
             last_check()

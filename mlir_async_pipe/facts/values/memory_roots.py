@@ -268,7 +268,7 @@ def _may_hold_an_address(number: Value) -> bool:
             parts = list(made.operands)
         elif found.complete:
             parts = found.values
-        elif _is_told(current):
+        elif _is_given(current):
             parts = []
         else:
             return True
@@ -278,7 +278,7 @@ def _may_hold_an_address(number: Value) -> bool:
     return False
 
 
-def _is_told(value: Value) -> bool:
+def _is_given(value: Value) -> bool:
     """Whether it is known what a number is that nothing in the function makes."""
     given = defining_op(value) is None and _argument_root(value).kind == "argument"
     return given or launch_id(value) is not None or constant_value(value) is not None

@@ -177,8 +177,8 @@ class ElementCopy:
 
     def _touched(self, addresses: Array, used: Array) -> list[Footprint]:
         detector, size = self.unit.launch.detector, self.kind.item_bytes
-        far = self.memory.far(addresses)
-        some = used.any(axis=1) if far is None else (used & ~far).any(axis=1)
+        long = self.memory.in_long_arrays(addresses)
+        some = used.any(axis=1) if long is None else (used & ~long).any(axis=1)
         if not some.any():
             return []
         # Bytes that are neighbours: one for each granule.

@@ -102,9 +102,9 @@ def check_block(loop: Operation, chip: Chip | None) -> int:
         refuse(why, loop, loop)
     size = enclosing_launch_size(loop)
     if size != (WAVES * chip.lanes, 1, 1):
-        told = "of unknown size" if size is None else f"of {' x '.join(map(str, size))} threads"
+        shape = "of unknown size" if size is None else f"of {' x '.join(map(str, size))} threads"
         why = f"{WAVES} waves of {chip.lanes} threads along x make two groups"
-        refuse(f"{why}, and this is a block {told}", loop, loop)
+        refuse(f"{why}, and this is a block {shape}", loop, loop)
     return WAVES * chip.lanes // 2
 
 

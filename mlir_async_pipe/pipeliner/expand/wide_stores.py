@@ -729,22 +729,22 @@ class _Writer:
         for axis, size, below in (("y", y, x // LANES), ("z", z, x // LANES * y)):
             if size > 1:
                 warp = write.add(warp, write.multiply(write.thread_id(axis), below))
-        self._warp = write.multiply(warp, self._far(plan.rows, 0))
+        self._warp = write.multiply(warp, self._distance(plan.rows, 0))
 
     def write(self, of_round: Round) -> None:
         plan, w, size = self.plan, self._w, self._outer_bytes
-        begin = w.add(self._warp, self._of_lane(map(self._far, *plan.lanes)))
+        begin = w.add(self._warp, self._of_lane(map(self._distance, *plan.lanes)))
         for op, at in zip(of_round.stores, of_round.at, strict=True):
             value = self._cast(op.operands[0], self._inner, self._inner_bytes)
-            self._store(value, self._tile, [w.add(begin, self._far(*at))])
+            self._store(value, self._tile, [w.add(begin, self._distance(*at))])
         # The lanes of the warp meet, and see what they wrote.
         write_warp_barrier(w.ip, self._loc)
         # They take pieces of 16 bytes, row by row.
         each = WIDE_BYTES // size
         across = min(plan.columns // each, LANES)
         own = w.divide(self._lane, across), w.multiply(w.remainder(self._lane, across), each)
-        begin = w.add(w.multiply(own[0], self._far(1, 0)), self._warp)
-        begin = w.add(begin, w.multiply(w.remainder(self._lane, across), self._far(0, each)))
+        begin = w.add(w.multiply(own[0], self._distance(1, 0)), self._warp)
+        begin = w.add(begin, w.multiply(w.remainder(self._lane, across), self._distance(0, each)))
         subscripts = list(accesses(of_round.stores[0])[0].indices)
         for side, axis in enumerate(plan.axes):
             form = of_round.of_warp[side]
@@ -753,11 +753,11 @@ class _Writer:
             else:
                 origin = self._sum(form)
             subscripts[axis] = w.add(w.subtract(origin, of_round.at[0][side]), own[side])
-        rows, far = _pieces((plan.rows, plan.columns), size)
+        rows, places = _pieces((plan.rows, plan.columns), size)
         wide = ir.VectorType.get([WIDE_BYTES // self._inner_bytes], self._inner, loc=self._loc)
         loaded = []
-        for row, column in zip(rows[:, 0].tolist(), (far[:, 0] // size).tolist(), strict=True):
-            there = [self._tile, w.add(begin, self._far(row, column))]
+        for row, column in zip(rows[:, 0].tolist(), (places[:, 0] // size).tolist(), strict=True):
+            there = [self._tile, w.add(begin, self._distance(row, column))]
             place = list(subscripts)
             for axis, offset in zip(plan.axes, (row, column), strict=True):
                 place[axis] = w.add(place[axis], offset)
@@ -765,7 +765,7 @@ class _Writer:
         for value, place in loaded:
             self._store(self._cast(value, self._outer, size), plan.memory, place)
 
-    def _far(self, row: int, column: int) -> int:
+    def _distance(self, row: int, column: int) -> int:
         """How far a place of the rectangle is from its first one in the buffer, in the buffer's elements."""
         return (row * self.plan.pitch_bytes + column * self._outer_bytes) // self._inner_bytes
 

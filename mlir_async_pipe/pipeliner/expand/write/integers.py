@@ -130,7 +130,7 @@ class Integers(IntegerWriter):
         if step is None:
             return self.is_before(variable, self.end_of_all_but(iterations))
         distance = self.subtract(self.upper, variable)
-        return self._as_far("ugt", distance, iterations * step)
+        return self._compare_distance("ugt", distance, iterations * step)
 
     def has_come_for(self, variable: Value, iterations: int) -> Value:
         """Of an iteration of the loop, whether it has `iterations` before it, as an i1.
@@ -143,9 +143,9 @@ class Integers(IntegerWriter):
         if step is None:
             count = self.binary("arith.divui", distance, self.step)
             return self.compare("uge", count, self.constant(iterations, self.kind))
-        return self._as_far("uge", distance, iterations * step)
+        return self._compare_distance("uge", distance, iterations * step)
 
-    def _as_far(self, predicate: str, distance: Value, least: int) -> Value:
+    def _compare_distance(self, predicate: str, distance: Value, least: int) -> Value:
         """Compare an unsigned distance, of which none is as large as 2^bits."""
         if least >= 1 << bits_of(self.kind):
             return self.constant(0, ir.IntegerType.get_signless(1, self.context))
