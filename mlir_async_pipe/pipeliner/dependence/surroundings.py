@@ -42,7 +42,7 @@ from mlir_async_pipe.facts.values.memory_roots import (
 )
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
-from mlir_async_pipe.vocabulary import accesses, named_row, order_of, row_of
+from mlir_async_pipe.vocabulary import accesses, flag_order, named_row, order_of, row_of
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS, SCOPE, UNKNOWN
 from mlir_async_pipe.vocabulary.launch_ids import (
     Launches,
@@ -65,10 +65,11 @@ class RootAccess(NamedTuple):
 
 @dataclass
 class _Touches:
-    """The accesses of one root in textual order, the places of all, and of those that write."""
+    """The accesses of one root in textual order, and the places of all, of those that read, and of those that write."""
 
     all: list[RootAccess] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
+    reads: list[int] = field(default_factory=list)
     writes: list[int] = field(default_factory=list)
     root: Any = None
     _exposed: dict[Any, _Touches] = field(default_factory=dict)
@@ -76,6 +77,8 @@ class _Touches:
     def add(self, touch: RootAccess) -> None:
         self.all.append(touch)
         self.places.append(touch.place)
+        if touch.reads:
+            self.reads.append(touch.place)
         if touch.writes:
             self.writes.append(touch.place)
 
@@ -117,7 +120,7 @@ class _Function:
     `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
     `previous` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers, by the block that they stand in, `orders` those of other
-    ops that order memory for other threads; `calls` all calls;
+    ops that order memory for other threads, `flags` of these those that are no part of a phase; `calls` all calls;
     `size` counts all ops, `lanes` are those of a wave where no chip is given.
     """
 
@@ -129,22 +132,21 @@ class _Function:
     previous: dict[int, Operation] = field(default_factory=dict)
     barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
     orders: list[int] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
     lanes: int = 0
 
-    def standing(self, ranges: Iterable[tuple[int, int]]) -> dict[Any, tuple[Root, bool]]:
-        """The roots that are touched in some ranges of places, and whether they are written there."""
-        found: dict[Any, tuple[Root, bool]] = {}
+    def standing(self, ranges: list[tuple[int, int]]) -> dict[Any, tuple[Root, bool, bool]]:
+        """The roots that are touched in some ranges of places, and whether they are read and written there."""
+        found: dict[Any, tuple[Root, bool, bool]] = {}
         for identity, touches in self.touches.items():
-            for begin, end in ranges:
-                first = bisect_left(touches.places, begin)
-                if first < bisect_left(touches.places, end):
-                    writes = bisect_left(touches.writes, begin) < bisect_left(touches.writes, end)
-                    found[identity] = (
-                        touches.root,
-                        writes or (identity in found and found[identity][1]),
-                    )
+            reads, writes = (
+                any(_any_between(places, *each) for each in ranges)
+                for places in (touches.reads, touches.writes)
+            )
+            if reads or writes:
+                found[identity] = touches.root, reads, writes
         return found
 
 
@@ -224,10 +226,15 @@ class Surroundings:
             {t.root.space for t in near if t.any_between(end, first, writing=not writes)},
         )
 
-    def conflicts_across(self, loop: Operation, *, noalias_arguments: bool) -> set[Space]:
+    def conflicts_across(
+        self, loop: Operation, *, noalias_arguments: bool, of_ring: bool = False
+    ) -> set[Space]:
         """The spaces of accesses outside of the loop that may meet each other where the loop alone stands in between: one
         before it and one after it, and any two in different rounds of what is around it; and of accesses that meet an
-        op there which orders memory for other threads."""
+        op there which orders memory for other threads.
+
+        `of_ring`: for a loop of tensor copies, without what is asked of its result alone: two rounds that write one
+        place (else each persistent kernel would count), and phases of mbarriers."""
         found, last, start, end, first = self._stretches(loop)
         before, after = [(last, start)], [(end, first)]
         pairs = [(before, after), (after, before)]
@@ -239,16 +246,20 @@ class Surroundings:
         # Of what the function allocates nothing else names a part but what comes from anywhere.
         unknown = [key for key, root in found.reachable.items() if root.kind == "unknown"]
         spaces = set[Space]()
+        orders = found.flags if of_ring else found.orders
         for ranges, others in pairs:
-            standing = found.standing(others)
-            ordered = any(_any_between(found.orders, *each) for each in others)
-            for identity, (root, writes) in found.standing(ranges).items():
+            standing, overwrite = found.standing(others), not of_ring or ranges is not others
+            ordered = any(_any_between(orders, *each) for each in others)
+            for identity, (root, reads, writes) in found.standing(ranges).items():
                 if ordered:
                     spaces.add(root.space)
                 near = found.reachable if identity in found.reachable else unknown
                 for key in {identity, *near} & standing.keys():
-                    other, also = standing[key]
-                    if not (writes or also) or not threads_may_meet(root, other):
+                    other, other_reads, other_writes = standing[key]
+                    conflict = (writes and (other_reads or (other_writes and overwrite))) or (
+                        reads and other_writes
+                    )
+                    if not conflict or not threads_may_meet(root, other):
                         continue
                     if key == identity or may_alias(
                         root, other, assume_noalias_arguments=noalias_arguments
@@ -328,6 +339,8 @@ def _read(function: Operation) -> _Function:
             found.barriers[op.block].append(place)
         elif order_of(op).orders:
             found.orders.append(place)
+            if flag_order(op).orders:
+                found.flags.append(place)
         touches = _touches(op, place)
         if touches or row.known or len(op.regions):
             last[op.block] = op if name == "scf.for" else None

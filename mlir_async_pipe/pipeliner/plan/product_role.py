@@ -58,6 +58,10 @@ def plan_products(
 ) -> ProductRole | PartedLoop:
     """Raises PipelineError (roles-unsupported, roles-values, roles-block, memory-order)."""
     body, loop, completions = plan.body, plan.loop, plan.products.completions
+    if plan.ordered:
+        barrier = next(op for op in body.synchronisation if is_barrier(op))
+        why = "what stands before the loop and after it may need this barrier, which the threads would run no more"
+        refuse(why, barrier, loop, advice=f"write another '{barrier.name}' after the loop")
     branches = tuple(_branch(plan, completion) for completion in completions)
     _check_branches(loop, branches, in_tensor=bool(plan.products.hindered))
     kept = _slice(body, [*(t.wait for t in plan.transactions), *branches])

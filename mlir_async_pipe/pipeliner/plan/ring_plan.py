@@ -23,7 +23,13 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.annotations import Roles, static_trip_count
-from mlir_async_pipe.facts.loops.statements import Body, needed_values, numbering, read_body
+from mlir_async_pipe.facts.loops.statements import (
+    Body,
+    barriers_of,
+    needed_values,
+    numbering,
+    read_body,
+)
 from mlir_async_pipe.facts.loops.transactions import (
     Completion,
     Products,
@@ -35,12 +41,13 @@ from mlir_async_pipe.facts.loops.transactions import (
     products_of,
     transactions_of,
 )
-from mlir_async_pipe.facts.values.memory_roots import root_of
+from mlir_async_pipe.facts.values.memory_roots import Space, root_of
 from mlir_async_pipe.facts.values.uniformity import compared_thread, conjunction
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.barrier_pairs import check_uniform
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.cluster_plan import ClusterPlan, is_multicast, plan_cluster
+from mlir_async_pipe.pipeliner.plan.cluster_plan import refuse as refuse_blocks
 from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
     InputPhases,
     MbarrierSetup,
@@ -53,6 +60,7 @@ from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
     barriers_to_drop,
     check_independent,
     ends_after_barrier,
+    ordered_outside,
     ring_buffers,
     users_of_memory,
 )
@@ -232,9 +240,9 @@ class RingPlan:
 
     `copies_first`: they are issued before the products of an iteration, after a barrier of their
     own unless `after_barrier`: one of the input ends what the iteration before did with its tiles.
-    `dropped` are barriers of the input that only kept its single slot; `outer` are the ops between
-    the mbarriers and the loop, outermost first, through which slot and phase are carried. `roles`:
-    how the block is parted where warps of their own copy (`part_kernels`).
+    `dropped` are barriers of the input that only kept its single slot, `ordered` the memory for which one may be needed
+    outside of the loop; `outer` are the ops between the mbarriers and the loop, outermost first, through which slot and
+    phase are carried. `roles`: how the block is parted where warps of their own copy (`part_kernels`).
     """
 
     loop: Operation
@@ -251,6 +259,7 @@ class RingPlan:
     copies_first: bool
     after_barrier: bool
     dropped: tuple[Operation, ...]
+    ordered: frozenset[Space]
     trip_count: int | None
     # Waits of which nobody knows whether they asked for the right phases.
     undecided: tuple[Operation, ...]
@@ -358,7 +367,13 @@ def plan_ring(
     check_independent(loop, outer, ready, transactions, noalias_arguments, meetings, by_others)
     buffers = ring_buffers(body, transactions, sharing)
     check_uniform(loop)
-    dropped = barriers_to_drop(body, buffers, copies_first or bool(by_others), meetings)
+    ordered = ordered_outside(
+        body, buffers, meetings, around, noalias_arguments, keeps_barrier=not by_others
+    )
+    if ordered and not barriers_of(body):
+        why = "this meeting, which the pipeline does without, may order what stands before the loop and after it"
+        refuse_blocks(why, meetings[0], loop, advice="write 'gpu.barrier' after the loop")
+    dropped = barriers_to_drop(body, buffers, copies_first or bool(by_others), meetings, ordered)
     others = (op for op in walk(loop) if row_of(op).queue != WGMMA)
     read = (a.memory for op in others for a in accesses(op) if not a.writes)
     lanes_read = any(root_of(memory).space != "global" for memory in read)
@@ -380,6 +395,7 @@ def plan_ring(
         and not (left or products.completions)
         and ends_after_barrier(body, buffers, dropped),
         dropped,
+        ordered,
         static_trip_count(loop),
         undecided,
         ahead,

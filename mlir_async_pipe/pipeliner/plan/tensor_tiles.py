@@ -30,7 +30,13 @@ from mlir_async_pipe.facts.loops.annotations import INDEPENDENT
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.loops.transactions import Transaction
 from mlir_async_pipe.facts.values.linear import Arithmetic
-from mlir_async_pipe.facts.values.memory_roots import Root, is_pointer, overlapping_windows, root_of
+from mlir_async_pipe.facts.values.memory_roots import (
+    Root,
+    Space,
+    is_pointer,
+    overlapping_windows,
+    root_of,
+)
 from mlir_async_pipe.lowering.nvvm.shared_memory import asked_of, tensor_alignments
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime, declared_private
 from mlir_async_pipe.pipeliner.dependence.regions import (
@@ -65,7 +71,7 @@ from mlir_async_pipe.vocabulary import (
 )
 from mlir_async_pipe.vocabulary.memory_layout import element_bytes, is_dense
 from mlir_async_pipe.vocabulary.memory_names import ADDRESS_OPS, DEALLOCATION_OPS, is_set
-from mlir_async_pipe.vocabulary.rows import BULK_STORE
+from mlir_async_pipe.vocabulary.rows import ALL_SPACES, BULK_STORE
 
 _KINDS = ("allocation", "attribution", "global", "dynamic")
 
@@ -180,17 +186,53 @@ def shows_slots(op: Operation) -> bool:
     return op.name in ADDRESS_OPS or bool(row.accesses or row.swizzled)
 
 
+def ordered_outside(
+    body: Body,
+    buffers: tuple[BufferPlan, ...],
+    meetings: tuple[Operation, ...],
+    around: Surroundings,
+    noalias_arguments: bool,
+    *,
+    keeps_barrier: bool,
+) -> frozenset[Space]:
+    """The memory for which a barrier of the body, or one of its `meetings` of a cluster, may be needed although no iteration
+    writes it: it is written outside of the loop, and read there or in the loop, with no other barrier in between.
+    `keeps_barrier`: one between accesses before and after the loop stays whatever happens.
+
+        store %P[%t]; for { copy; wait; products; barrier }; load %P[127 - %t]
+        store %P[%t]; for { copy; wait; barrier; load %P[127 - %t]; products }"""
+    loop, planned = body.loop, {buffer.root.identity for buffer in buffers}
+    found = set[Space]()
+    if not keeps_barrier:
+        found |= around.conflicts_across(loop, noalias_arguments=noalias_arguments, of_ring=True)
+    for access in (access for op in walk(loop) for access in accesses(op)):
+        root = root_of(access.memory)
+        if not access.writes and root.identity not in planned:
+            sides = around.conflicts_outside(
+                loop, root, writes=False, noalias_arguments=noalias_arguments
+            )
+            found |= sides[0] | sides[1]
+    barriers = (op for op in body.synchronisation if is_barrier(op))
+    fenced = set[str](ALL_SPACES if meetings else ())
+    fenced.update(*(spaces(op) for op in barriers if (spaces := row_of(op).barrier)))
+    return frozenset(found & fenced)
+
+
 def barriers_to_drop(
-    body: Body, buffers: tuple[BufferPlan, ...], copies_first: bool, meetings: tuple[Operation, ...]
+    body: Body,
+    buffers: tuple[BufferPlan, ...],
+    copies_first: bool,
+    meetings: tuple[Operation, ...],
+    ordered: frozenset[Space],
 ) -> tuple[Operation, ...]:
     """The barriers of the body that the one before the copies replaces.
 
     Those that only kept the copies from the slot of the iteration before: all, where nothing in
-    the loop writes memory that another thread could read. Else those at the end of an iteration,
-    if the copies come there."""
+    the loop writes memory that another thread could read, and none is needed for memory that is written outside (`ordered`).
+    Else those at the end of an iteration, if the copies come there."""
     copies = {*meetings, *(region.op for buffer in buffers for region in buffer.regions)}
     found = [op for op in body.synchronisation if is_barrier(op)]
-    if not any(_may_write(op) for op in walk(body.loop) if op not in copies):
+    if not ordered and not any(_may_write(op) for op in walk(body.loop) if op not in copies):
         return tuple(found)
     if copies_first:
         return ()

@@ -207,7 +207,7 @@ class RingLoop:
         if self.returns is not None:
             self._give_back(before(end), plan.ahead)
         elif plan.dropped and not plan.after_barrier:
-            clone(plan.dropped[-1], {}, before(place))
+            _write_for_all(plan.dropped, before(place))
         elif not plan.after_barrier:
             write_fence({"workgroup"}, before(place), loop.location)
         following = self._copy_ahead(added, issues, place)
@@ -470,6 +470,16 @@ class RingLoop:
         loop.move_before(end_of(guard.regions[0]))
         yield_values(end_of(guard.regions[0]), given)
         return guard
+
+
+def _write_for_all(barriers: tuple[Operation, ...], ip: Any) -> None:
+    """One barrier that orders what these do."""
+    fenced = [spaces(op) for op in barriers if (spaces := row_of(op).barrier) is not None]
+    together = frozenset[str]().union(*fenced)
+    if together in fenced:
+        clone(barriers[fenced.index(together)], {}, ip)
+    else:
+        write_fence(together, ip, barriers[-1].location)
 
 
 def _is_ahead(op: Operation) -> bool:
