@@ -64,12 +64,22 @@ def mutants(name: str) -> list[str]:
     return found
 
 
+# nvcc unrolls the loop of `pipeline` by four. What is left of it, at most three iterations, copies nothing (i + 3 < n never
+# holds), so that its last barrier keeps nobody from a slot.
+NEEDLESS = {"pipeline": 1}
+
+
 @pytest.mark.parametrize("name", [name for name in kernels() if name not in WRONG])
 def test_none_is_proven_without_one_of_its_waits_arrivals_or_barriers(name: str) -> None:
     broken = mutants(name)
     assert len(broken) >= 2
-    for text in broken:
-        assert verdict(text, **PROMISES) != "proven"
+    proven = [text for text in broken if verdict(text, **PROMISES) == "proven"]
+    assert len(proven) == NEEDLESS.get(name, 0)
+    for text in proven:
+        for trips in range(1, 10):
+            for completion in ("eager", "late", "random:3"):
+                races, sums = run(text, trips, completion)
+                assert races == set() and (sums == run(kernels()[name], trips, "eager")[1]).all()
 
 
 def run(text: str, trips: int, completion: str) -> tuple[set[str], np.ndarray]:

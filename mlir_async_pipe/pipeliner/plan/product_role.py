@@ -58,10 +58,6 @@ def plan_products(
 ) -> ProductRole | PartedLoop:
     """Raises PipelineError (roles-unsupported, roles-values, roles-block, memory-order)."""
     body, loop, completions = plan.body, plan.loop, plan.products.completions
-    if plan.ordered:
-        barrier = next(op for op in body.synchronisation if is_barrier(op))
-        why = "what stands before the loop and after it may need this barrier, which the threads would run no more"
-        refuse(why, barrier, loop, advice=f"write another '{barrier.name}' after the loop")
     branches = tuple(_branch(plan, completion) for completion in completions)
     _check_branches(loop, branches, in_tensor=bool(plan.products.hindered))
     kept = _slice(body, [*(t.wait for t in plan.transactions), *branches])
@@ -72,7 +68,7 @@ def plan_products(
     (completion,) = completions
     known = {*plan.issue.ops, *kept.ops, completion.wait, *plan.dropped, body.terminator}
     for op in body.ops:
-        if op not in known and not only_computes(op):
+        if op not in known and not (only_computes(op) or (plan.ordered and is_barrier(op))):
             refuse(f"'{op.name}' is neither a copy nor a product", op, loop)
     for result in loop.results:
         user = _user_of(result, (*plan.outer, loop))
@@ -81,12 +77,21 @@ def plan_products(
             refuse(why, user, loop, code="roles-values")
     _check_memory(loop, kept, moved)
     loads, last = _loads(loop, moved)
+    _check_order(plan)
     issued = [op for op in walk(branches[0]) if tensor_use(op) == "product"]
     sums = _sum_versions(plan, issued, loads)
     return ProductRole(kept, branches[0], completion, loads, last, sums)
 
 
 # The loop ---------------------------------------------------------------------------------
+
+
+def _check_order(plan: RingPlan) -> None:
+    """No barrier of the loop, at which nobody meets any more, is needed outside of it."""
+    if plan.ordered:
+        barrier = next(op for op in plan.body.synchronisation if is_barrier(op))
+        why = "what stands before the loop and after it may need this barrier, at which nobody would meet"
+        refuse(why, barrier, plan.loop, advice=f"write another '{barrier.name}' after the loop")
 
 
 def _branch(plan: RingPlan, completion: Completion) -> Operation:
@@ -211,6 +216,7 @@ def _parted(
     for op in (op for top in moved for op in walk(top)):
         if tensor_use(op) in ("product", "copy", "shift") and op not in inside:
             refuse(f"'{op.name}' touches tensor memory, too", op, body.loop)
+    _check_order(plan)
     issued = {
         branch: Issued(products_in(branch), completion)
         for branch, completion in sorted(

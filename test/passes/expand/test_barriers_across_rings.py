@@ -199,7 +199,7 @@ def test_the_threads_of_the_input_meet_in_the_loop(
 @pytest.mark.parametrize(
     ("text", "threads", "target", "why"),
     [
-        (BLACKWELL, 128, "nvvm:sm_100a", "may need this barrier, which the threads would run no more"),
+        (BLACKWELL, 128, "nvvm:sm_100a", "may need this barrier, at which nobody would meet"),
         (CLUSTER.replace(f"    {BARRIER}\n", ""), 64, "nvvm:sm_90a", "this meeting, which the pipeline"),
     ],
     ids=["products in tensor memory", "blocks of a cluster"],
