@@ -194,7 +194,7 @@ def _check_needed(
     for plan, issue in zip(plans, issues, strict=True):
         used = list(issue.used)
         for op in (*plan.outer, plan.loop):
-            used += list(op.operands)[: 3 if op in loops else 1]
+            used += conditions(op)
         made = {defining_op(value) for value in needed_values(used, inside)} - loops
         for op in inside:
             if op in made and not only_computes(op):

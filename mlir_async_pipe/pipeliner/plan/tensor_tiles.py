@@ -37,6 +37,7 @@ from mlir_async_pipe.facts.values.memory_roots import (
     overlapping_windows,
     root_of,
 )
+from mlir_async_pipe.facts.values.uniformity import conditions
 from mlir_async_pipe.lowering.nvvm.shared_memory import asked_of, tensor_alignments
 from mlir_async_pipe.pipeliner.dependence.privatise import SameEachTime, declared_private
 from mlir_async_pipe.pipeliner.dependence.regions import (
@@ -644,5 +645,5 @@ def where_written(access: Access, holder: Operation) -> tuple[list[Value], Opera
             break
         if not carries_slots(above):
             return where, above
-        where += list(above.operands)[: 3 if above.name == "scf.for" else 1]
+        where += conditions(above)
     return where, None

@@ -31,6 +31,7 @@ from mlir_async_pipe.facts.loops.statements import needed_values
 from mlir_async_pipe.facts.loops.transactions import Completion, only_computes
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import columns_after, may_alias, may_meet, root_of
+from mlir_async_pipe.facts.values.uniformity import conditions
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, is_opaque, regions_of
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import thread_values
@@ -210,7 +211,7 @@ class _Parts:
         loops = {self.plan.loop, *self.plan.outer}
         for above in ancestors(op):
             if above in self.place and above not in loops:
-                used += list(above.operands)[: 3 if above.name == "scf.for" else 1]
+                used += conditions(above)
         makers = {defining_op(value) for value in needed_values(used, self.place)}
         found = self._in_order(makers & self.work.keys())
         if found and op not in self.work:

@@ -37,6 +37,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.bindings.structured_ops import end_with_yield
 from mlir_async_pipe.facts.loops import annotations as names
 from mlir_async_pipe.facts.loops.statements import needed_values
+from mlir_async_pipe.facts.values.uniformity import conditions
 from mlir_async_pipe.vocabulary import is_pure
 
 
@@ -142,7 +143,7 @@ def keep_partition(ops: list[Operation], partition: int) -> None:
     around = {above for op in kept for above in ancestors(op) if above in inside}
     used = [value for op in kept for value in captured(op)]
     for op in around:
-        used += list(op.operands)[: 3 if op.name == "scf.for" else 1]
+        used += conditions(op)
     _keep(ops, kept, around, needed_values(used, inside))
     for op in kept:
         names.remove(op, (names.PARTITION,))
