@@ -60,6 +60,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESS_OPS,
     POINTER_OF_ADDRESS,
     POINTER_STEPS,
+    SIZE_OPS,
     in_workgroup_memory,
     names_memory,
 )
@@ -248,7 +249,7 @@ class PathValues:
         same = id_form(op, self.threads)
         if same is not None:
             return lambda state: same
-        if op.name == "memref.dim":
+        if op.name in SIZE_OPS:
             whole = self._is_whole_argument(run.frame, op.operands[0])
             return lambda state: self._dimension(state, numbers, whole=whole)
         if op.name in ADDRESS_OPS:

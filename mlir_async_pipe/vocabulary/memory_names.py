@@ -76,6 +76,8 @@ def binding_number(op: Any) -> int | None:
 
 
 GLOBAL_OPS = ("memref.global", "llvm.mlir.global")
+# The size of a memory (operand 0) along a dimension (operand 1).
+SIZE_OPS = ("memref.dim",)
 
 # What an op shows of the memory of operand 0: some of it by offsets, sizes and strides, the bytes
 # from one of them on, another layout from its aligned pointer on, all of it.

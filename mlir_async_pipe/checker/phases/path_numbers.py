@@ -46,6 +46,7 @@ from mlir_async_pipe.vocabulary.memory_names import (
     ADDRESSES_IN,
     POINTER_OF_ADDRESS,
     POINTER_STEPS,
+    SIZE_OPS,
     VIEW_OPS,
 )
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
@@ -175,7 +176,7 @@ class PathNumbers:
             return partial(_address, op, run.operands[0], alignment)
         if op.name in (*VIEW_OPS, *POINTER_STEPS, *ADDRESSES_IN):
             return lambda spot: value_of(op, [spot.get(n) for n in run.operands])
-        if op.name == "memref.dim":
+        if op.name in SIZE_OPS:
             return lambda spot: self._size(run, spot)
         if op.name in SHUFFLES:
             return lambda spot: _shuffled(spot.get(run.operands[SHUFFLES[op.name].operand]))

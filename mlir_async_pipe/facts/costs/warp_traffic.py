@@ -54,6 +54,7 @@ from mlir_async_pipe.facts.values.thread_numbers import Points, linear_thread, s
 from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, conjunction
 from mlir_async_pipe.vocabulary import Access, row_of
 from mlir_async_pipe.vocabulary.launch_ids import Size
+from mlir_async_pipe.vocabulary.memory_names import SIZE_OPS
 
 Array = np.ndarray
 WORD_BYTES = 4
@@ -415,7 +416,7 @@ class WarpTraffic:
     def _name(self, value: Value) -> Value:
         """A value; of a size the first one that was asked for."""
         op = defining_op(value)
-        if op is None or op.name != "memref.dim":
+        if op is None or op.name not in SIZE_OPS:
             return value
         axis = constant_value(op.operands[1])
         return value if axis is None else self._dims.setdefault((op.operands[0], axis), value)

@@ -26,6 +26,7 @@ from mlir_async_pipe.facts.values.integer_ops import (
 )
 from mlir_async_pipe.facts.values.sums import ANYTHING, Form, Interval
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, launch_id
+from mlir_async_pipe.vocabulary.memory_names import SIZE_OPS
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
 
 Linear = Form[Value]
@@ -340,7 +341,7 @@ def range_step(
     if op is None:
         found = (0, None) if is_size(value) else _induction_range(value, get)
         return stored(found, bits_of(value.type))
-    if op.name == "memref.dim":
+    if op.name in SIZE_OPS:
         return 0, None
     return RANGES.of(value, get, None) or stored(ANYTHING, bits_of(value.type))
 

@@ -40,7 +40,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.vocabulary import is_pure, named_row
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, LaunchId, launch_id
-from mlir_async_pipe.vocabulary.memory_names import in_workgroup_memory
+from mlir_async_pipe.vocabulary.memory_names import SIZE_OPS, in_workgroup_memory
 from mlir_async_pipe.vocabulary.operator_table import is_operator
 
 
@@ -139,7 +139,7 @@ def conditions(op: Operation) -> list[Value]:
 
 def is_made_of_operands(name: str) -> bool:
     """Whether results of pure ops called `name` agree in all threads if all operands, their `sources`, do."""
-    return named_row(name).agree == "operands" and name != "memref.dim" and name not in IDS
+    return named_row(name).agree == "operands" and name not in SIZE_OPS and name not in IDS
 
 
 def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
@@ -160,7 +160,7 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     if op.name == "memref.alloc" and in_workgroup_memory(value.type):
         # The block has one.
         return op.operands, None
-    if op.name == "memref.dim":
+    if op.name in SIZE_OPS:
         return (op.operands[1],), None
     if len(op.regions) > 0:
         return _forwarded(value, op)
