@@ -26,6 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     parent,
 )
 from mlir_async_pipe.facts.values.numbers import evaluate
+from mlir_async_pipe.facts.values.sums import Form
 from mlir_async_pipe.facts.values.views import beginning
 from mlir_async_pipe.vocabulary import VIEW_OPS, Access
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, Size, launch_id
@@ -114,6 +115,17 @@ class Points:
     def evaluate(self, value: Value) -> np.ndarray | None:
         """A number at each point, None where constants, ids and counters do not say it."""
         return evaluate(value, self.known, self.id)
+
+    def split(self, form: Form[Value]) -> tuple[np.ndarray, frozenset[tuple[Value, int]]]:
+        """What constants, ids and counters say of a sum, a number at each point, and its terms of which they say nothing."""
+        number, terms = np.asarray(form.constant, dtype=np.int64), []
+        for symbol, factor in form.terms:
+            decided = self.evaluate(symbol)
+            if decided is None:
+                terms.append((symbol, factor))
+            else:
+                number = number + factor * decided
+        return number, frozenset(terms)
 
 
 def _counted_loops(

@@ -35,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.facts.flow.algorithms import walked
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic
+from mlir_async_pipe.facts.values.sums import Form
 from mlir_async_pipe.facts.values.thread_numbers import Points
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.facts.values.views import beginning
@@ -85,7 +86,8 @@ def prove(
     Raises LoweringError (wave-layout, dynamic-stride) at the copy if it does not fit.
     """
     check_views(copy, memory, block, uniformity)
-    places = _places(copy, memory, indices, block, uniformity)
+    strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
+    places = _sums(copy, list(zip(indices, strides, strict=True)), block, uniformity)
     order: np.ndarray | None = None
     for start in range(0, block.threads, block.lanes):
         part = places[:, start : start + block.lanes]
@@ -144,14 +146,6 @@ def check_views(copy: Operation, memory: Value, block: WaveBlock, uniformity: Un
         memory = op.operands[0]
 
 
-def _places(
-    copy: Operation, memory: Value, indices: list[Value], block: WaveBlock, uniformity: Uniformity
-) -> np.ndarray:
-    """The element offset of the destination less what all threads share: [points, threads]."""
-    strides, _ = ir.MemRefType(memory.type).get_strides_and_offset()
-    return _sums(copy, list(zip(indices, strides, strict=True)), block, uniformity)
-
-
 def _sums(
     copy: Operation, terms: list[tuple[Value, int]], block: WaveBlock, uniformity: Uniformity
 ) -> np.ndarray:
@@ -164,22 +158,20 @@ def _sums(
     total = np.zeros_like(points.threads[0])
     for index, stride in terms:
         form = arithmetic.linear(index)
-        for symbol, coefficient in form.terms:
-            if uniformity.difference(symbol) is None:
-                continue
-            if stride == DYNAMIC:
-                why = "the destination differs between threads in a dimension of dynamic stride"
-                raise LoweringError(why, code="dynamic-stride", at=copy)
-            numbers = points.evaluate(symbol)
-            if numbers is None:
-                raise LoweringError(
-                    "cannot tell where the lanes of a wave write: a destination index differs "
-                    "between threads and is not made of thread ids and constants",
-                    code="wave-layout",
-                    at=copy,
-                    notes=(("the value that differs", uniformity.difference(symbol)),),
-                )
-            total = total + numbers * coefficient * stride
+        differing = [term for term in form.terms if uniformity.difference(term[0]) is not None]
+        if differing and stride == DYNAMIC:
+            why = "the destination differs between threads in a dimension of dynamic stride"
+            raise LoweringError(why, code="dynamic-stride", at=copy)
+        numbers, unknown = points.split(Form(0, frozenset(differing)))
+        for symbol, _ in unknown:
+            raise LoweringError(
+                "cannot tell where the lanes of a wave write: a destination index differs "
+                "between threads and is not made of thread ids and constants",
+                code="wave-layout",
+                at=copy,
+                notes=(("the value that differs", uniformity.difference(symbol)),),
+            )
+        total = total + numbers * stride
     return total.reshape(block.threads, -1).T
 
 

@@ -226,20 +226,13 @@ class ElementsOfThreads:
         radix = 1 << 60 // len(access.indices)
         begin, elements = [], [np.zeros_like(points.threads[0])]
         for position, index in enumerate(access.indices):
-            form, outside = self._arithmetic.linear(index), []
-            number = np.asarray(form.constant, dtype=np.int64)
-            for symbol, factor in form.terms:
-                counted = points.evaluate(symbol)
-                if counted is not None:
-                    number = number + factor * counted
-                elif any(is_made_in(symbol, loop) for loop in loops):
-                    return None
-                else:
-                    outside.append((symbol, factor))
+            number, outside = points.split(self._arithmetic.linear(index))
+            if any(is_made_in(symbol, loop) for symbol, _ in outside for loop in loops):
+                return None
             lengths = range(_length(access, position))
             if np.abs(number).max() + len(lengths) >= radix // 4:
                 return None
-            begin.append(frozenset(outside))
+            begin.append(outside)
             elements = [e * radix + number + more for e in elements for more in lengths]
         executed, *columns = np.broadcast_arrays(points.runs, *elements)
         numbers = [np.where(executed, e, _NOT_WRITTEN).reshape(len(e), -1) for e in columns]

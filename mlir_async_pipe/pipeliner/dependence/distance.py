@@ -383,8 +383,8 @@ def _starts(
         return None
     # Threads alone have the same numbers for every access.
     points.known = points.known or _numbered_by_threads((block, region.lanes))
-    subscripts = [_numbers(form, points) for form in region.subscripts]
-    if any(numbers is None for numbers in subscripts):
+    subscripts = [points.split(form) for form in region.subscripts]
+    if any(terms for _, terms in subscripts):
         return None
     active = _active(region, points.threads, block) & points.runs
     for condition, branch in guards_of(region.op, region.top):
@@ -392,7 +392,7 @@ def _starts(
         if met is not None:
             active = active & (met.astype(bool) == (branch == 0))
     flat = np.broadcast_arrays(
-        linear_thread(points.threads, block), *[s for s in subscripts if s is not None], active
+        linear_thread(points.threads, block), *(numbers for numbers, _ in subscripts), active
     )
     who, *columns = (column.ravel()[flat[-1].ravel()] for column in flat[:-1])
     for column, length, size in zip(columns, region.extent, shape, strict=True):
@@ -418,16 +418,6 @@ def _offsets(region: CoveredRegion, shape: tuple[int, ...]) -> np.ndarray:
         stride = prod(shape[dimension + 1 :])
         offsets = (offsets[:, None] + stride * np.arange(length)).ravel()
     return offsets
-
-
-def _numbers(form: Linear, points: Points) -> np.ndarray | None:
-    total: np.ndarray = np.asarray(form.constant, dtype=np.int64)
-    for symbol, coefficient in form.terms:
-        numbers = points.evaluate(symbol)
-        if numbers is None:
-            return None
-        total = total + coefficient * numbers
-    return total
 
 
 def _active(region: CoveredRegion, threads: dict[int, np.ndarray], block: Size) -> np.ndarray:

@@ -71,7 +71,7 @@ from mlir_async_pipe.facts.values.alignment import (
 from mlir_async_pipe.facts.values.integer_ops import IntegerWriter
 from mlir_async_pipe.facts.values.linear import Arithmetic, Linear
 from mlir_async_pipe.facts.values.memory_roots import may_alias, root_of
-from mlir_async_pipe.facts.values.sums import Form
+from mlir_async_pipe.facts.values.sums import Form, of_symbol
 from mlir_async_pipe.facts.values.thread_numbers import Points
 from mlir_async_pipe.facts.values.uniformity import Uniformity
 from mlir_async_pipe.lowering.nvvm.nvidia_ops import LINE_BYTES
@@ -239,23 +239,19 @@ class _Reader:
         self, index: Value
     ) -> tuple[Array, frozenset[tuple[Value, int]], Linear | None] | None:
         form = self.arithmetic.wrapped(index)
-        numbers = np.full(prod(self.block), form.constant)
-        common, of_warp, parts = [], [], True
-        for symbol, factor in form.terms:
-            decided = self._points.evaluate(symbol)
-            if decided is not None:
-                numbers = numbers + factor * decided
-                warps = np.broadcast_to(decided, numbers.shape).reshape(-1, LANES)
-                if (warps == warps[:, :1]).all():
-                    of_warp.append((symbol, factor))
-                elif (warps != warps[:1]).any() or warps[:, :1].any():
-                    parts = False
-            elif self.uniformity.difference(symbol) is None:
-                common.append((symbol, factor))
-            else:
-                return None
-        found = Form(form.constant, frozenset(common + of_warp))
-        return numbers, frozenset(common), found if parts else None
+        decided, common = self._points.split(form)
+        if any(self.uniformity.difference(symbol) is not None for symbol, _ in common):
+            return None
+        numbers, of_warp, parts = np.zeros(prod(self.block), np.int64) + decided, [], True
+        for symbol, factor in form.terms - common:
+            each, _ = self._points.split(of_symbol(symbol))
+            warps = np.broadcast_to(each, numbers.shape).reshape(-1, LANES)
+            if (warps == warps[:, :1]).all():
+                of_warp.append((symbol, factor))
+            elif (warps != warps[:1]).any() or warps[:, :1].any():
+                parts = False
+        found = Form(form.constant, common.union(of_warp))
+        return numbers, common, found if parts else None
 
 
 def _groups(plan: Plan, reader: _Reader) -> Iterator[list[_Store]]:
