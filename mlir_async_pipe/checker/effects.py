@@ -264,9 +264,7 @@ class Effects:
                 continue
             known = self._compute(state, values)
             view, indices = self.values.view(state, values[0]), values[1:]
-            read = _one_stretch(
-                self._region(number, view, [self.values.form(state, index) for index in indices])
-            )
+            read = _one_stretch(self._region(number, view, self.values.forms(state, indices)))
             if not known or read is None or place is None:
                 return [Origin(None, False)]
             whole = named.access.certain and read.length == place.length
@@ -407,7 +405,7 @@ class Effects:
             if event is not None:
                 return event
         view = self.values.view(state, site.memory)
-        indices = [self.values.form(state, index) for index in site.indices]
+        indices = self.values.forms(state, site.indices)
         made = self._made.setdefault(number, [])
         for key, event in made:
             if key == (view, indices, threads):

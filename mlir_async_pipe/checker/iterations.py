@@ -241,7 +241,7 @@ class Iterations:
 
     def _left_to_end(self, state: State, loop: Loop) -> Iterator[tuple[Form, int]]:
         """How far each counter of a loop without bounds is from what counters are compared with, and its step."""
-        ends = [self.values.form(state, n) for n in loop.ends]
+        ends = self.values.forms(state, loop.ends)
         for number, step in self._steps(state, loop) if ends else ():
             counter = self.values.form(state, number)
             yield from ((forms.subtract(end, counter), step) for end in ends)
@@ -291,7 +291,7 @@ class Iterations:
         bounds = self.flow.loops[number].bounds
         if bounds is None:
             return False
-        lower, upper, step = (self.values.form(state, bound) for bound in bounds)
+        lower, upper, step = self.values.forms(state, bounds)
         total, step = forms.subtract(upper, lower), settle(step, state.facts)
         atoms = {atom for atom, _ in (*total.terms, *step.terms)}
         if not any(is_about_threads(atom) for atom in atoms):
@@ -318,7 +318,7 @@ class Iterations:
         loop = self.flow.loops[number]
         if loop.bounds is None or loop.unsigned:
             return None
-        lower, upper, step = (self.values.form(state, bound) for bound in loop.bounds)
+        lower, upper, step = self.values.forms(state, loop.bounds)
         alike = not any(is_about_threads(a) for f in (lower, upper, step) for a, _ in f.terms)
         alike = alike and self.values.divergence.chosen.isdisjoint(loop.bounds)
         known = settle(step, state.facts).is_constant or loop.bits < INDEX_BITS
@@ -357,7 +357,7 @@ class Iterations:
         """The variable of a loop in which each block of the grid has numbers of its own."""
         if loop.bounds is None:
             return None
-        lower, _, step = (self.values.form(state, bound) for bound in loop.bounds)
+        lower, _, step = self.values.forms(state, loop.bounds)
         return own_number(lower, step, named)
 
     def any_iteration(self, state: State, number: int, variable: int) -> Form:
@@ -394,7 +394,7 @@ def bounds_of(values: PathValues, loop: Loop, state: State) -> tuple[Form, Form,
     not known, or the step is no number above 0."""
     if loop.bounds is None:
         return None
-    lower, upper, step = (values.form(state, bound) for bound in loop.bounds)
+    lower, upper, step = values.forms(state, loop.bounds)
     step = settle(step, state.facts)
     # Of two numbers below 0, which are large ones without a sign, the smaller one is the same.
     below = ((forms.bounds(form, state.facts)[1] or 0) < 0 for form in (lower, upper))

@@ -9,7 +9,7 @@ evaluated once, not in every state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -192,6 +192,9 @@ class PathValues:
         value = self.get(state, number)
         return value if isinstance(value, Form) else forms.of_atom(self.symbol(number))
 
+    def forms(self, state: State, numbers: Iterable[int]) -> list[Form]:
+        return [self.form(state, number) for number in numbers]
+
     def view(self, state: State, number: int) -> View | None:
         """The view of a memref or pointer, None if it is not one."""
         value = self.get(state, number)
@@ -260,14 +263,14 @@ class PathValues:
         if rule is None:
             return lambda state: None
         if self.fold_iterations:
-            return lambda state: rule([self.form(state, n) for n in numbers], state.facts)
+            return lambda state: rule(self.forms(state, numbers), state.facts)
         return partial(self._unfolded, op, numbers, rule)
 
     def _unfolded(
         self, op: Any, numbers: tuple[int, ...], rule: arithmetic.Bound, state: State
     ) -> Form | None:
         """The value of an op whose remainders of iteration numbers stay remainders."""
-        operands = [self.form(state, number) for number in numbers]
+        operands = self.forms(state, numbers)
         if arithmetic.folds_remainders(op.name):
             return fitting(rule(operands, without_iterations(state.facts)), state.facts)
         if is_operator(op.name, "select"):
@@ -304,7 +307,7 @@ class PathValues:
             return None
         if view.frame != BYTES and not self.is_fixed(site.memory):
             return None
-        forms_of_place = (*view.start, *(self.form(state, index) for index in site.indices))
+        forms_of_place = (*view.start, *self.forms(state, site.indices))
         places = (settle(form, state.facts) for form in forms_of_place)
         return forms.call(f"{forms.LOADED}{site.root}", Form(bits_of(kind)), *places)
 
