@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from helpers.row_programs import counts, kernel, pipelined, proven, wrong_runs
+from helpers.row_programs import THREADS, counts, kernel, pipelined, proven, wrong_runs
 from mlir_async_pipe.bindings import new_context
 from mlir_async_pipe.bindings.raw_ops import integer_attribute, walk
 
@@ -97,6 +97,26 @@ def test_what_a_loop_leaves_in_flight_is_waited_for_only_where_needed(case: str)
     assert len(session.report().of("drains")) == (1 if expected == [] else 0)
     assert proven(session)
     assert wrong_runs(text, module, [(0, 0)]) == []
+
+
+def in_launch(text: str) -> str:
+    sizes = ", ".join(f"%s{n} = %one" for n in "xyz")
+    threads = sizes.replace("%s", "%u").replace("%one", "%threads", 1)
+    return text.replace(
+        ") attributes {known_block_size = array<i32: 4, 1, 1>} {",
+        f""") {{
+  %one = arith.constant 1 : index
+  %threads = arith.constant {THREADS} : index
+  gpu.launch blocks(%bx, %by, %bz) in ({sizes}) threads(%tx, %ty, %tz) in ({threads}) {{""",
+    ).replace("  return\n}", "  gpu.terminator\n}\n  return\n}")
+
+
+@pytest.mark.parametrize("case", ["left to the next loop", "no loop follows"])
+def test_a_launch_is_a_kernel(case: str) -> None:
+    body, expected = DRAINED[case]
+    module, session = pipelined(in_launch(kernel(body)))
+    assert len(session.report().of("drains")) == (1 if expected == [] else 0)
+    assert proven(session)
 
 
 def test_outside_of_kernels_every_loop_waits_for_its_groups() -> None:
