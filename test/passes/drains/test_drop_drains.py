@@ -114,7 +114,7 @@ def in_launch(text: str) -> str:
 @pytest.mark.parametrize("case", ["left to the next loop", "no loop follows"])
 def test_a_launch_is_a_kernel(case: str) -> None:
     body, expected = DRAINED[case]
-    module, session = pipelined(in_launch(kernel(body)))
+    _, session = pipelined(in_launch(kernel(body)))
     assert len(session.report().of("drains")) == (1 if expected == [] else 0)
     assert proven(session)
 

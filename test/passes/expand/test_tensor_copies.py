@@ -205,6 +205,32 @@ def test_a_condition_of_thread_0_alone(compared: str, thread_0: bool) -> None:
         assert (compared_thread(condition) is not None) == thread_0
 
 
+@pytest.mark.parametrize(
+    ("compared", "thread_0"),
+    [
+        ("index.cmp ult(%t, %c1)", True),
+        ("index.cmp ult(%t, %c2)", False),
+        ('llvm.icmp "eq" %i, %zero : i32', True),
+        ('llvm.icmp "ne" %i, %zero : i32', False),
+    ],
+)
+def test_comparisons_of_all_dialects_are_read(compared: str, thread_0: bool) -> None:
+    text = f"""
+    func.func @f() -> i1 {{
+      %c1 = arith.constant 1 : index
+      %c2 = arith.constant 2 : index
+      %zero = arith.constant 0 : i32
+      %t = gpu.thread_id x
+      %i = nvvm.read.ptx.sreg.tid.x : i32
+      %p = {compared}
+      return %p : i1
+    }}"""
+    with new_context():
+        module = ir.Module.parse(text)
+        (condition,) = terminator(module.body.operations[0].regions[0].blocks[0]).operands
+        assert (compared_thread(condition) is not None) == thread_0
+
+
 @pytest.mark.parametrize("leader", ["index", "i32", "lane"])
 def test_one_thread_of_warp_0_is_elected_where_the_input_names_thread_0(leader):
     module, _ = pipelined(replace(LOADS, leader=leader))
