@@ -31,7 +31,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.facts.flow.region_flow import OUT, repeated_in, successors, targets
+from mlir_async_pipe.facts.flow.region_flow import OUT, repeated_in, runs_again, successors, targets
 from mlir_async_pipe.facts.values.memory_roots import (
     Root,
     Space,
@@ -51,6 +51,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     launched_sizes,
     usual_lanes,
 )
+from mlir_async_pipe.vocabulary.rows import ALL_SPACES
 from mlir_async_pipe.waits.count import TOKEN_TYPE
 
 
@@ -61,6 +62,11 @@ class RootAccess(NamedTuple):
     op: Operation
     reads: bool
     writes: bool
+
+
+# Places of a function, from the first one to before the second one.
+Stretch = tuple[int, int]
+BEFORE, AFTER = 0, 1
 
 
 @dataclass
@@ -119,7 +125,7 @@ class _Function:
     `reachable` are the roots that others may point into: all but what the function allocates;
     `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
     `previous` has the loop before one, by its place, where only pure ops stand between.
-    `barriers` are the places of barriers, by the block that they stand in, `orders` those of other
+    `barriers` are the places of barriers and the spaces that they order, by the block that they stand in, `orders` those of other
     ops that order memory for other threads, `flags` of these those that are no part of a phase; `calls` all calls;
     `size` counts all ops, `lanes` are those of a wave where no chip is given.
     """
@@ -130,24 +136,14 @@ class _Function:
     workgroup_bytes: int = 0
     holders: dict[Operation, int] = field(default_factory=dict)
     previous: dict[int, Operation] = field(default_factory=dict)
-    barriers: dict[Any, list[int]] = field(default_factory=lambda: defaultdict(list))
+    barriers: dict[Any, list[tuple[int, frozenset[str]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     orders: list[int] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
     lanes: int = 0
-
-    def standing(self, ranges: list[tuple[int, int]]) -> dict[Any, tuple[Root, bool, bool]]:
-        """The roots that are touched in some ranges of places, and whether they are read and written there."""
-        found: dict[Any, tuple[Root, bool, bool]] = {}
-        for identity, touches in self.touches.items():
-            reads, writes = (
-                any(_any_between(places, *each) for each in ranges)
-                for places in (touches.reads, touches.writes)
-            )
-            if reads or writes:
-                found[identity] = touches.root, reads, writes
-        return found
 
 
 class Surroundings:
@@ -159,6 +155,9 @@ class Surroundings:
         self._chip = chip
         self._functions: dict[Operation, _Function] = {}
         self._spans: dict[Operation, tuple[_Function, int, int]] = {}
+        self._stretches: dict[
+            tuple[Operation, frozenset[str]], tuple[list[Stretch], list[Stretch]]
+        ] = {}
         self._sizes: dict[Operation, Size | None] = {}
         self._launches: Launches | None = None
 
@@ -209,8 +208,9 @@ class Surroundings:
         self, loop: Operation, root: Root | None, *, writes: bool, noalias_arguments: bool
     ) -> tuple[set[Space], set[Space]]:
         """The spaces of what may meet an access to `root`, or to any memory (None), before and after the loop, with no
-        barrier of the loop's own block in between. Of two reads neither meets the other."""
-        found, last, start, end, first = self._stretches(loop)
+        barrier of the loop's own block in between, in other rounds of what is around it, too. Of two reads neither meets
+        the other."""
+        found, _, _ = self._span(loop)
         near = [
             touches
             for identity, touches in found.touches.items()
@@ -221,10 +221,16 @@ class Surroundings:
                 and may_alias(root, other, assume_noalias_arguments=noalias_arguments)
             )
         ]
-        return (
-            {t.root.space for t in near if t.any_between(last, start, writing=not writes)},
-            {t.root.space for t in near if t.any_between(end, first, writing=not writes)},
+        before, after = (
+            {
+                touches.root.space
+                for touches in near
+                for stretch in self._beside(loop, touches.root)[side]
+                if touches.any_between(*stretch, writing=not writes)
+            }
+            for side in (BEFORE, AFTER)
         )
+        return before, after
 
     def conflicts_across(
         self, loop: Operation, *, noalias_arguments: bool, of_ring: bool = False
@@ -235,52 +241,91 @@ class Surroundings:
 
         `of_ring`: for a loop of tensor copies, without what is asked of its result alone: two rounds that write one
         place (else each persistent kernel would count), and phases of mbarriers."""
-        found, last, start, end, first = self._stretches(loop)
-        before, after = [(last, start)], [(end, first)]
-        pairs = [(before, after), (after, before)]
-        around = repeated_in(loop)
-        if around is not None and loop.block not in found.barriers:
-            _, begin, stop = self._span(around)
-            beside = [(begin, start), (end, stop)]
-            pairs.append((beside, beside))
+        found, _, _ = self._span(loop)
         # Of what the function allocates nothing else names a part but what comes from anywhere.
         unknown = [key for key, root in found.reachable.items() if root.kind == "unknown"]
         spaces = set[Space]()
         orders = found.flags if of_ring else found.orders
-        for ranges, others in pairs:
-            standing, overwrite = found.standing(others), not of_ring or ranges is not others
-            ordered = any(_any_between(orders, *each) for each in others)
-            for identity, (root, reads, writes) in found.standing(ranges).items():
-                if ordered:
-                    spaces.add(root.space)
-                near = found.reachable if identity in found.reachable else unknown
-                for key in {identity, *near} & standing.keys():
-                    other, other_reads, other_writes = standing[key]
-                    conflict = (writes and (other_reads or (other_writes and overwrite))) or (
-                        reads and other_writes
-                    )
-                    if not conflict or not threads_may_meet(root, other):
-                        continue
-                    if key == identity or may_alias(
-                        root, other, assume_noalias_arguments=noalias_arguments
-                    ):
-                        spaces |= {root.space, other.space}
+        for rounds in (1, 2) if runs_again(loop) else (1,):
+            sides = [self._standing(loop, side, rounds) for side in (BEFORE, AFTER)]
+            ordered = [
+                any(_any_between(orders, *each) for each in side[:rounds])
+                for side in self._beside(loop)
+            ]
+            overwrite = not of_ring or rounds == 1
+            for here, there in ((BEFORE, AFTER), (AFTER, BEFORE)):
+                for identity, (root, reads, writes) in sides[here].items():
+                    if ordered[there]:
+                        spaces.add(root.space)
+                    near = found.reachable if identity in found.reachable else unknown
+                    for key in {identity, *near} & sides[there].keys():
+                        other, other_reads, other_writes = sides[there][key]
+                        conflict = (writes and (other_reads or (other_writes and overwrite))) or (
+                            reads and other_writes
+                        )
+                        if not conflict or not threads_may_meet(root, other):
+                            continue
+                        if key == identity or may_alias(
+                            root, other, assume_noalias_arguments=noalias_arguments
+                        ):
+                            spaces |= {root.space, other.space}
         return spaces
+
+    def _standing(
+        self, loop: Operation, side: int, rounds: int
+    ) -> dict[Any, tuple[Root, bool, bool]]:
+        """The roots that are touched on a side of the loop, in its round alone or in others, too, and whether they are
+        read and written there."""
+        found: dict[Any, tuple[Root, bool, bool]] = {}
+        for identity, touches in self._span(loop)[0].touches.items():
+            stretches = self._beside(loop, touches.root)[side][:rounds]
+            reads, writes = (
+                any(_any_between(places, *each) for each in stretches)
+                for places in (touches.reads, touches.writes)
+            )
+            if reads or writes:
+                found[identity] = touches.root, reads, writes
+        return found
 
     def orders_outside(self, loop: Operation) -> tuple[bool, bool]:
         """Whether an op before and after the loop, up to the next barrier, orders memory for other threads."""
-        found, last, start, end, first = self._stretches(loop)
-        return _any_between(found.orders, last, start), _any_between(found.orders, end, first)
+        orders = self._span(loop)[0].orders
+        before, after = (
+            any(_any_between(orders, *stretch) for stretch in side) for side in self._beside(loop)
+        )
+        return before, after
 
-    def _stretches(self, loop: Operation) -> tuple[_Function, int, int, int, int]:
-        """The loop's function, the place after the last barrier of its block before it, its own, that of what
-        follows it, and the next barrier's."""
+    def _beside(
+        self, loop: Operation, root: Root | None = None
+    ) -> tuple[list[Stretch], list[Stretch]]:
+        """What may run before and after the loop with no barrier of its block in between that orders the memory of `root`,
+        or all: in the same round of what is around it, and in others.
+
+            for {
+              a; barrier; b       before: b
+              loop                after: c, and a of the next round
+              c
+            }"""
+        spaces = ALL_SPACES if root is None else root.spaces
+        known = self._stretches.get((loop, spaces))
+        if known is not None:
+            return known
         found, start, end = self._span(loop)
-        beside = found.barriers.get(loop.block, [])
-        number, following = bisect_left(beside, start), bisect_left(beside, end)
-        last = beside[number - 1] + 1 if number else 0
-        first = beside[following] if following < len(beside) else found.size
-        return found, last, start, end, first
+        shared = spaces - {"private"}
+        ordered = [n for n, fenced in found.barriers.get(loop.block, ()) if shared <= fenced]
+        number = bisect_left(ordered, start)
+        earlier, later = ordered[:number], ordered[number:]
+        before = [(earlier[-1] + 1 if earlier else 0, start)]
+        after = [(end, later[0] if later else found.size)]
+        around = repeated_in(loop)
+        if around is not None:
+            _, begin, stop = self._span(around)
+            if not earlier:
+                before.append((later[-1] + 1 if later else end, stop))
+            if not later:
+                after.append((begin, earlier[0] if earlier else start))
+        self._stretches[loop, spaces] = before, after
+        return before, after
 
     def workgroup_bytes_beside(self, loop: Operation, planned: Iterable[Any]) -> int:
         """The bytes of workgroup memory that the loop's function touches, without the roots
@@ -336,7 +381,7 @@ def _read(function: Operation) -> _Function:
             if before is not None:
                 found.previous[place] = before
         if row.barrier is not None:
-            found.barriers[op.block].append(place)
+            found.barriers[op.block].append((place, row.barrier(op)))
         elif order_of(op).orders:
             found.orders.append(place)
             if flag_order(op).orders:

@@ -76,6 +76,16 @@ ORDERED = {
     "round after round, before it": (AGAIN, STORE_IN_TURN.replace("acc_of", "zero"), ""),
     "two rounds later": (AGAIN, LOAD_LATER, STORE_OF_ROUND),
 }
+READ = "%seen = memref.load %O[%c0, %other] : memref<8x4xf32>"
+OF_TILES = "gpu.barrier memfence [#gpu.address_space<workgroup>]"
+# What the loop reads, in the same round and in the next one; a barrier that orders other memory stands in between or not.
+READ_IN_LOOP = {
+    "store, read": (ONCE, STORE, ""),
+    "read, store": (ONCE, "", STORE),
+    "read, other barrier, store": (ONCE, "", f"{OF_TILES}\n  {STORE}"),
+    "store, read in the next round": (AGAIN, "", STORE),
+    "read, store in the next round": (AGAIN, f"{STORE}\n  {OF_TILES}", ""),
+}
 FREE = {
     "nothing": (ONCE, "", ""),
     "other memory": (ONCE, STORE, LOAD.replace("%O", "%Q")),
@@ -123,6 +133,20 @@ PLACES = ("%other", "%t")
 @pytest.mark.parametrize("name", ORDERED)
 def test_what_only_the_loops_barriers_ordered_stays_ordered(name: str, place: str) -> None:
     text = text_of(ORDERED[name], place)
+    with new_context():
+        assert not races(ir.Module.parse(text))
+        module, fences = pipelined(text)
+        assert "global" in str(fences) and not races(module)
+        for op in walk(module.operation):
+            if op.name == "gpu.barrier" and "global" in str(op):
+                op.erase()
+        assert races(module)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", READ_IN_LOOP)
+def test_what_the_loop_reads_stays_ordered(name: str, place: str) -> None:
+    text = text_of(READ_IN_LOOP[name], place).replace("%sum =", f"{READ}\n    %sum =")
     with new_context():
         assert not races(ir.Module.parse(text))
         module, fences = pipelined(text)
