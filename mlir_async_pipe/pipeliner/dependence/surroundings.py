@@ -52,6 +52,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     usual_lanes,
 )
 from mlir_async_pipe.vocabulary.rows import ALL_SPACES
+from mlir_async_pipe.vocabulary.tensor_memory import is_tensor_pointer
 from mlir_async_pipe.waits.count import TOKEN_TYPE
 
 
@@ -405,7 +406,7 @@ def _read(function: Operation) -> _Function:
 
 def _touches(op: Operation, place: int) -> list[tuple[Root, RootAccess]]:
     """What one op does to memory; an op of which nothing is known (a call, a return) does
-    everything to what it is given."""
+    everything to what it is given. Tensor memory has waits and fences of its own."""
     known = accesses(op)
     if known or not is_opaque(op):
         return [
@@ -415,6 +416,7 @@ def _touches(op: Operation, place: int) -> list[tuple[Root, RootAccess]]:
         (root_of(operand), RootAccess(place, op, True, True))
         for operand in op.operands
         if type_text(operand.type).startswith(("memref<", "!llvm.ptr"))
+        and not is_tensor_pointer(operand)
     ]
 
 
