@@ -59,9 +59,9 @@ def swapped_by(op: Operation) -> int:
     """By which bits the numbers of the lanes differ that hand their values to each other; 0 of other shuffles."""
     if op.name in _SWAPS:
         return _SWAPS[op.name].by(op)
-    by = _step_of(op, ("xor", "bfly"))
+    by, lanes = _step_of(op, ("xor", "bfly"))
     step = None if by is None else constant_value(by)
-    return step if step is not None and 0 < step <= LAST_LANE else 0
+    return step if step is not None and 0 < step < lanes else 0
 
 
 def lane_named(op: Operation) -> Value | None:
@@ -69,7 +69,8 @@ def lane_named(op: Operation) -> Value | None:
     another shuffle."""
     if op.name in SHUFFLES and SHUFFLES[op.name].of == "named":
         return op.operands[SHUFFLES[op.name].lane]
-    return _step_of(op, ("idx",))
+    lane, lanes = _step_of(op, ("idx",))
+    return lane if lanes == LAST_LANE + 1 else None
 
 
 def halves_of(op: Operation) -> int:
@@ -165,17 +166,20 @@ _SWAPS = {
 }
 
 
-def _step_of(op: Operation, kinds: tuple[str, ...]) -> Value | None:
-    """The number by which all 32 lanes of a warp shuffle in one of these ways; None if they shuffle otherwise."""
+def _step_of(op: Operation, kinds: tuple[str, ...]) -> tuple[Value | None, int]:
+    """The number by which all lanes of a warp of 32, or of a wave of 64, shuffle in one of these ways, and how many
+    lanes these are; None if they shuffle otherwise."""
+    lanes = LAST_LANE + 1
     if op.name == "gpu.shuffle":
         kind, step = str(op.attributes["mode"]), op.operands[1]
-        known = constant_value(op.operands[2]) == LAST_LANE + 1
+        lanes = constant_value(op.operands[2]) or 0
+        known = lanes in (LAST_LANE + 1, 2 * (LAST_LANE + 1))
     elif op.name == "nvvm.shfl.sync":
         kind, step = str(op.attributes["kind"]), op.operands[2]
         known = _is_everybody(op.operands[0]) and constant_value(op.operands[3]) == LAST_LANE
     else:
-        return None
-    return step if known and any(one in kind for one in kinds) else None
+        return None, 0
+    return (step, lanes) if known and any(one in kind for one in kinds) else (None, 0)
 
 
 def _is_everybody(mask: Value) -> bool:

@@ -356,6 +356,8 @@ SUMS_OF_A_LOOP = """llvm.br ^head(%c0, %c0 : i32, i32)
         (HALVES.format(32, "%x, %tid"), "%l32", 64, "unknown"),
         (HALVES.format(16, "%x, %x"), "%l32", 64, "unknown"),
         ("%h = amdgpu.permlane_swap %x 32 : i32\n  %y = llvm.add %x, %h : i32\n  " + LOWER, "%l32", 64, "safe"),
+        ("%h, %v = gpu.shuffle xor %x, %c32, %c64 : i32\n  %y = llvm.add %x, %h : i32\n  " + LOWER, "%l32", 64, "safe"),
+        ("%h, %v = gpu.shuffle xor %x, %c2, %c64 : i32\n  %y = llvm.add %x, %h : i32\n  " + LOWER, "%l32", 64, "unsafe"),
         ("%h = amdgpu.permlane_swap %x 16 : i32\n  %y = llvm.add %x, %h : i32\n  " + LOWER, "%l32", 64, "unknown"),
         ("%h = amdgpu.swizzle_bitmode %x 31 0 16 : i32\n  %y = llvm.add %x, %h : i32\n  " + LOWER, "%l16", 64, "safe"),
         ("%h = amdgpu.swizzle_bitmode %x 15 0 16 : i32\n  %y = llvm.add %x, %h : i32\n  " + LOWER, "%l16", 64, "unknown"),
