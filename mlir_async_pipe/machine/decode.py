@@ -33,6 +33,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 )
 from mlir_async_pipe.facts.costs.cost_model import kind_of_op, own_cycles
 from mlir_async_pipe.facts.flow.algorithms import by_loops, natural_loops
+from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.machine.fifos import Marks, Queues
 from mlir_async_pipe.machine.kinds import Kind, kind_of
 from mlir_async_pipe.machine.lane_values import NONE, Array, merge
@@ -572,18 +573,19 @@ def _is_alone(op: Any, row: Row) -> bool:
 
 
 def _stores_shuffled(op: Any, row: Row) -> bool:
-    """Whether what an op stores may come from another lane, by the ops right before it."""
+    """Whether what an op stores may come from another lane, by the ops right before it, in a loop that hands it on too."""
     if not any(access.kind == "write" for access in row.accesses):
         return False
     group = operand_groups(op, row).get("value", range(0))
     pending = [op.operands[number] for number in group]
     for _ in range(NEAREST):
-        made = defining_op(pending.pop(0)) if pending else None
-        if made is None:
+        value = pending.pop(0) if pending else None
+        made = None if value is None else defining_op(value)
+        if value is None or made is None:
             continue
         if made.name in SHUFFLES or made_together_by(made):
             return True
-        pending += list(made.operands)
+        pending += origins(value).values if len(made.regions) else list(made.operands)
     return False
 
 

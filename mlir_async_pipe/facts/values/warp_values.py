@@ -8,8 +8,8 @@
 Of each bit of a value is known on which bits of the thread's number it may depend. A butterfly keeps that,
 since l xor x xor k is l xor k xor x; adding up both ends of one does not depend on k, if it does not
 matter which is added to which; what one lane hands to all depends on the wave; a load depends on its address; what a
-loop carries depends on what comes from before and around, and on what decides which of these comes. Anything else depends on all that it
-is made of: registers of floating-point numbers are one bit here.
+loop carries, or a branch gives, depends on what may come, and on what decides which of these comes. Anything else
+depends on all that it is made of: registers of floating-point numbers are one bit here.
 
     (tid and 120) shr 1       bits 2 and 3 are bits 3 and 4 of the lane: lanes 0 to 7 have the same
 """
@@ -21,13 +21,13 @@ from itertools import permutations
 from operator import or_
 from typing import Any
 
-from mlir_async_pipe.bindings import ir
 from mlir_async_pipe.bindings.raw_ops import (
     Block,
     Operation,
     Value,
     constant_value,
     defining_op,
+    made_in,
     passed_from,
     terminator,
     type_text,
@@ -39,7 +39,7 @@ from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import root_of
 from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
 from mlir_async_pipe.vocabulary import accesses, is_pure, row_of, shuffles
-from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, is_block_number
 from mlir_async_pipe.vocabulary.op_table import is_load
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
@@ -201,7 +201,9 @@ class WarpValues:
 
     def _read(self, value: Value) -> list[Value]:
         """The values on which one depends, as far as this is followed."""
-        return _read(value) if defining_op(value) is not None else self._carried.sources(value)
+        op = defining_op(value)
+        carried = op is None or len(op.regions)
+        return self._carried.sources(value) if carried else _read(value)
 
     def _find(self, value: Value) -> Bits:
         op = defining_op(value)
@@ -249,19 +251,29 @@ class WarpValues:
 
 
 class _Carried:
-    """What blocks are handed, and what decides which edge hands it to them."""
+    """What blocks, regions and results of ops with regions are handed, and what decides which edge hands it to them."""
 
     def __init__(self) -> None:
         # None: by a jump of which nothing is known.
         self._deciding: dict[Block, list[Value | None]] = {}
 
     def sources(self, value: Value) -> list[Value]:
-        """What an argument of a block may be, and what decides which; nothing where that is not known."""
-        block = ir.BlockArgument(value).owner
-        region = block.region
+        """What an argument of a block, or a result of an op with regions, may be, and what decides which; nothing where
+        that is not known."""
         found = origins(value)
-        if not found.complete or block == region.blocks[0]:
+        if not found.complete:
             return []
+        op, block = made_in(value)
+        region = block.region
+        if op is not None or block == region.blocks[0]:
+            holder = op or block.owner.operation
+            row = REGION_ROWS[holder.name]
+            if row.flow not in ("for", "branch", "once"):
+                return []
+            entry = row.entry(holder)
+            # Bounds and a step, a condition.
+            decide = [operand for n, operand in enumerate(holder.operands) if n not in entry]
+            return [*found.values, *decide]
         if block not in self._deciding:
             self._read(region)
         deciding = [one for one in self._deciding[block] if one is not None]

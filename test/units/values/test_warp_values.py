@@ -396,6 +396,55 @@ def test_what_lanes_of_a_wave_of_amd_have(body: str, place: str, lanes: int, fou
         assert found != "safe" or within or again.unsafe or again.unknown
 
 
+STRUCTURED = """
+gpu.module @m {{ gpu.func @f(%A: memref<?xf32> {{llvm.noalias}}, %L: memref<?xf32> {{llvm.noalias}}, %n: index)
+    kernel attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %one = arith.constant 1 : i32
+  %all = arith.constant 32 : i32
+  %low = arith.constant 0xFF800000 : f32
+  %t = gpu.thread_id x
+  %x = memref.load %A[%t] : memref<?xf32>
+  {body}
+  %row = arith.divui %t, %c2 : index
+  memref.store %m, %L[%row] : memref<?xf32>
+  gpu.return
+}} }}"""
+LARGEST = """%m = scf.for %i = %c0 to {bound} step %c1 iter_args(%old = %low) -> (f32) {{
+    %mine = arith.maxnumf %x, %old : f32
+    %other, %valid = gpu.shuffle xor %mine, %one, %all : f32
+    %both = arith.maxnumf %mine, %other : f32
+    scf.yield {handed} : f32
+  }}"""
+CHOSEN = """%other, %valid = gpu.shuffle xor %x, %one, %all : f32
+  %both = arith.maxnumf %x, %other : f32
+  %chosen = arith.cmpi eq, {number}, %c2 : index
+  %m = scf.if %chosen -> (f32) {{ scf.yield %both : f32 }} else {{ scf.yield %low : f32 }}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "safe"),
+    [
+        (LARGEST.format(bound="%n", handed="%both"), True),
+        # Each lane has its own; or stops after as many iterations as its number says.
+        (LARGEST.format(bound="%n", handed="%mine"), False),
+        (LARGEST.format(bound="%t", handed="%both"), False),
+        (CHOSEN.format(number="%n"), True),
+        (CHOSEN.format(number="%t"), False),
+    ],
+)
+def test_what_loops_and_branches_hand_on_is_one_value_if_what_decides_is(
+    body: str, safe: bool
+) -> None:
+    text = STRUCTURED.format(body=body)
+    result = check_module(parse(text))
+    assert (bool(result.unsafe), bool(result.unknown)) == (not safe, False)
+    arrays = [np.arange(32, dtype=np.float32), np.zeros(16, np.float32), 2]
+    assert (machine.run(parse(text), "f", arrays, threads=32).races == ()) == safe
+
+
 def of_warps(number: str, size: str = "32, 4, 2") -> bool:
     """Whether all lanes of a warp have one number of a thread, div 32."""
     root = parse(
