@@ -579,13 +579,16 @@ def _stores_shuffled(op: Any, row: Row) -> bool:
     group = operand_groups(op, row).get("value", range(0))
     pending = [op.operands[number] for number in group]
     for _ in range(NEAREST):
-        value = pending.pop(0) if pending else None
-        made = None if value is None else defining_op(value)
-        if value is None or made is None:
-            continue
-        if made.name in SHUFFLES or made_together_by(made):
+        if not pending:
+            break
+        value = pending.pop(0)
+        made = defining_op(value)
+        if made is None or len(made.regions):
+            pending += origins(value).values
+        elif made.name in SHUFFLES or made_together_by(made):
             return True
-        pending += origins(value).values if len(made.regions) else list(made.operands)
+        else:
+            pending += list(made.operands)
     return False
 
 

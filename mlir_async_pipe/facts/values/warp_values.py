@@ -37,9 +37,9 @@ from mlir_async_pipe.facts.flow.region_flow import origins
 from mlir_async_pipe.facts.values.domains import Domain, Typed, typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of_text
 from mlir_async_pipe.facts.values.memory_roots import root_of
-from mlir_async_pipe.facts.values.uniformity import Uniformity, is_made_of_operands
+from mlir_async_pipe.facts.values.uniformity import Uniformity, conditions, is_made_of_operands
 from mlir_async_pipe.vocabulary import accesses, is_pure, row_of, shuffles
-from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
+from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, is_block_number
 from mlir_async_pipe.vocabulary.op_table import is_load
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
@@ -266,14 +266,7 @@ class _Carried:
         op, block = made_in(value)
         region = block.region
         if op is not None or block == region.blocks[0]:
-            holder = op or block.owner.operation
-            row = REGION_ROWS[holder.name]
-            if row.flow not in ("for", "branch", "once"):
-                return []
-            entry = row.entry(holder)
-            # Bounds and a step, a condition.
-            decide = [operand for n, operand in enumerate(holder.operands) if n not in entry]
-            return [*found.values, *decide]
+            return [*found.values, *conditions(op or block.owner.operation)]
         if block not in self._deciding:
             self._read(region)
         deciding = [one for one in self._deciding[block] if one is not None]

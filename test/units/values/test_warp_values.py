@@ -418,6 +418,17 @@ LARGEST = """%m = scf.for %i = %c0 to {bound} step %c1 iter_args(%old = %low) ->
     %both = arith.maxnumf %mine, %other : f32
     scf.yield {handed} : f32
   }}"""
+WHILE = """%i, %m = scf.while (%k = %c0, %old = %low) : (index, f32) -> (index, f32) {{
+    %again = arith.cmpi ult, %k, {bound} : index
+    scf.condition(%again) %k, %old : index, f32
+  }} do {{
+  ^bb0(%k: index, %old: f32):
+    %mine = arith.maxnumf %x, %old : f32
+    %other, %valid = gpu.shuffle xor %mine, %one, %all : f32
+    %both = arith.maxnumf %mine, %other : f32
+    %next = arith.addi %k, %c1 : index
+    scf.yield %next, %both : index, f32
+  }}"""
 CHOSEN = """%other, %valid = gpu.shuffle xor %x, %one, %all : f32
   %both = arith.maxnumf %x, %other : f32
   %chosen = arith.cmpi eq, {number}, %c2 : index
@@ -431,6 +442,8 @@ CHOSEN = """%other, %valid = gpu.shuffle xor %x, %one, %all : f32
         # Each lane has its own; or stops after as many iterations as its number says.
         (LARGEST.format(bound="%n", handed="%mine"), False),
         (LARGEST.format(bound="%t", handed="%both"), False),
+        (WHILE.format(bound="%n"), True),
+        (WHILE.format(bound="%t"), False),
         (CHOSEN.format(number="%n"), True),
         (CHOSEN.format(number="%t"), False),
     ],
