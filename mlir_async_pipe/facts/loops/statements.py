@@ -114,6 +114,11 @@ class BodyTable:
         """Whether an op uses nothing of the body but the induction variable and what ops of `closed` make."""
         return all(value == 0 or self.maker[value] in closed for value in self.used[op])
 
+    @cached_property
+    def sources(self) -> list[list[tuple[int, int]]]:
+        """By op those that make the values which it uses, and how many iterations earlier, through what the loop carries."""
+        return [[made for made in map(self.chain, used) if made is not None] for used in self.used]
+
     def chain(self, value: int) -> tuple[int, int] | None:
         """The op that makes a value, and how many iterations earlier, through what the loop carries;
         None if it is the induction variable, comes from outside, or nobody ever makes it."""

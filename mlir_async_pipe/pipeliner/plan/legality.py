@@ -29,10 +29,9 @@ def check_values(units: Units) -> None:
     table = units.body.table
     for unit in units.units:
         for op in unit.numbers:
-            for value in table.used[op]:
-                found = table.chain(value)
-                if found is not None and found[0] not in unit.numbers:
-                    _check_value(*found, op, unit, units)
+            for made, distance in table.sources[op]:
+                if made not in unit.numbers:
+                    _check_value(made, distance, op, unit, units)
 
 
 def _check_value(made: int, distance: int, op: int, unit: Unit, units: Units) -> None:

@@ -200,7 +200,7 @@ class StageOrder:
         before: dict[int, set[int]] = defaultdict(set)
         wait_for = {group.commit: wait for wait, own in self.own.items() for group in own}
         for number in stage:
-            for maker, distance in filter(None, map(table.chain, table.used[number])):
+            for maker, distance in table.sources[number]:
                 lag = distance + stage[number] - stage[maker]
                 if lag < 0:
                     op = ops[number]

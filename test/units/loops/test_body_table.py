@@ -64,6 +64,9 @@ def test_a_carried_value_is_made_as_many_iterations_earlier_as_arguments_are_pas
     assert table.chain(7) == (2, 0)
     assert table.chain(1) == (2, 1)
     assert table.chain(2) == (2, 2)
+    assert [set(made) for made in table.sources] == [
+        set(), {(0, 0)}, {(2, 1), (1, 0)}, {(2, 0), (0, 0)}, {(2, 0), (2, 1)},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [0, 3, 4])

@@ -341,8 +341,8 @@ def producers_of(op: Operation, body: Body, node_of: dict[Operation, int]) -> li
 
     def makers(use: tuple[int, int]) -> list[tuple[int, int]]:
         number, distance = use
-        chains = filter(None, map(table.chain, table.used[number]))
-        return [(made, distance + more) for made, more in chains if distance + more <= most]
+        made = ((maker, distance + more) for maker, more in table.sources[number])
+        return [(maker, distance) for maker, distance in made if distance <= most]
 
     def before(use: tuple[int, int]) -> list[tuple[int, int]]:
         return [] if table.ops[use[0]] in node_of else makers(use)
