@@ -8,7 +8,9 @@
 A product waits for the last op of the threads that comes before it in the text and shares cells with it: at that they
 arrive. It waits for products before it that share cells, if they are in no order with it, and the threads have not waited for
 them before such an arrival. Products of the second stage run an iteration later, after products that the text has after
-them; so threads wait for them where they first touch their cells again.
+them; so threads wait for them where they first touch their cells again. A commit completes all products that its thread issued
+before: where threads have waited for later ones by then, as for the next scores, they have no wait for them, if the warp has
+one. Without any, the next commit might arrive in the same phase.
 
 Moments are (iteration, place): twice the number of an op in the text, 1 more after it; iterations are counted from that of the
 first stage in a step. Each mbarrier has a phase an iteration and two slots or more, so of a phase both sides have to know
@@ -107,8 +109,10 @@ class ProductOrder:
         self.told: list[Told] = []
         self.awaited: list[tuple[Completion, Operation, int]] = []
         self.late: list[tuple[Completion, Operation]] = []
-        # By branch: when threads wait for it, in iterations after its own.
+        self.left_out: list[Completion] = []
+        # By branch: when threads first know that it is over, and when they have to; in iterations after its own.
         self.waits: dict[Operation, Moment] = {}
+        self.touched: dict[Operation, Moment] = {}
 
     def run(self) -> None:
         for one in reversed(self.branches):
@@ -120,6 +124,8 @@ class ProductOrder:
                 self._wait_for_threads(one, group)
         for one in self.branches:
             self._wait_for_products(one)
+        self._leave_out_waits()
+        for one in self.branches:
             for group in sorted(one.waiting):
                 self._check_progress(one, group)
 
@@ -158,14 +164,37 @@ class ProductOrder:
         """Of the second stage threads wait before the first op that shares cells, perhaps in the next iteration."""
         self.waits[one.op] = 0, 2 * one.wait
         shared = [access.number for access in self.accesses if one.shares_cells(access)]
-        if not one.place.stage or not shared:
+        if not shared:
             return
         following = [number for number in shared if number > one.wait]
-        late = int(not following)
-        first = (following or shared)[0]
-        self.waits[one.op] = late, 2 * first
-        if late:
-            self.late.append((one.completion, self.body.ops[first]))
+        self.touched[one.op] = int(not following), 2 * (following or shared)[0]
+        if one.place.stage:
+            self.waits[one.op] = self.touched[one.op]
+
+    def _leave_out_waits(self) -> None:
+        """Threads do not wait for products in the loop for which the warp waits itself, where they have waited for later ones
+        before they touch their cells."""
+        of_warp = [completion for completion, _, _ in self.awaited]
+        for one in self.branches:
+            passed = (
+                self._passed(each, one) for each in self.branches if each.completion not in of_warp
+            )
+            moment = next(filter(None, passed), None) if one.completion in of_warp else None
+            if moment is not None:
+                self.waits[one.op] = moment
+                self.left_out.append(one.completion)
+            elif self.waits[one.op][0]:
+                self.late.append((one.completion, self.body.ops[self.waits[one.op][1] // 2]))
+
+    def _passed(self, later: Branch, one: Branch) -> Moment | None:
+        """The last wait for `later` before the groups touch cells of `one`, if that says that both are over."""
+        if one.op not in self.touched or not one.waiting <= later.waiting:
+            return None
+        (iteration, touched), (late, place) = self.touched[one.op], self.waits[later.op]
+        # The products waited for are of so many iterations after those of `one`: none come before the first iteration.
+        after = iteration - late - (place > touched)
+        is_later = (after + later.place.stage, later.place.order) > one.place[:2]
+        return (after + late, place) if after >= 0 and is_later else None
 
     def _known(self, one: Branch, group: int, *, before: bool = False) -> Moment:
         """Up to when the warp knows what a group did, when it issues products, or when it comes to their own wait. In the

@@ -234,6 +234,7 @@ def _parted(
         tuple(order.told),
         tuple(order.awaited),
         tuple(order.late),
+        tuple(order.left_out),
         barriers,
         groups,
     )

@@ -158,7 +158,7 @@ class PartedLoop:
     """What the warp runs of a loop that the threads of the input run, too: in a `step` waits for tiles and branches with
     products, each with its stage; `completion`, the last commit of an iteration, gives the slot back. Beside what it is `told`,
     it waits for the commits of `awaited`, before a branch, of so many iterations before. For commits that are `late` the
-    threads wait an iteration later, before an op. `barriers` are those of the loop, all replaced. `groups`: how the threads
+    threads wait an iteration later, before an op; for those `left_out` after the loop only, since later products tell them. `barriers` are those of the loop, all replaced. `groups`: how the threads
     share their work, if they do."""
 
     slice: IssueSlice
@@ -167,6 +167,7 @@ class PartedLoop:
     told: tuple[Told, ...]
     awaited: tuple[tuple[Completion, Operation, int], ...]
     late: tuple[tuple[Completion, Operation], ...]
+    left_out: tuple[Completion, ...]
     barriers: tuple[Operation, ...]
     groups: ThreadGroups | None = None
 
@@ -305,8 +306,9 @@ class RingPlan:
     def left_by(self, completion: Completion) -> int:
         """The tiles whose products may be in flight after an iteration's wait for a commit."""
         role = self.roles.products if self.roles is not None else None
-        late = role.late if isinstance(role, PartedLoop) else ()
-        return self.in_flight + any(each == completion for each, _ in late)
+        parted = isinstance(role, PartedLoop)
+        late = (*(each for each, _ in role.late), *role.left_out) if parted else ()
+        return self.in_flight + (completion in late)
 
     @property
     def held(self) -> int:

@@ -238,9 +238,12 @@ class RingLoop:
         for op in (acquire, source_op(elected), *self.plan.issuing):
             set_integer(op, names.PARTITION, COPIES, 64)
 
-    def write_uses(self, slot: Value, phase: Value) -> list[Value]:
-        """Expand the lowered loop of those that compute; returns slot and phase after it."""
-        self._drain()
+    def write_uses(
+        self, slot: Value, phase: Value, awaited: Sequence[Completion] | None = None
+    ) -> list[Value]:
+        """Expand the lowered loop of those that compute, and wait for `awaited` products, or all; returns slot and phase
+        after it."""
+        self._drain(awaited)
         # Of products that another warp issues the stages are its own.
         stages = None if self.plan.products.completions else self.plan.stages
         return self.expand(slot, phase, stages=stages)
@@ -364,24 +367,23 @@ class RingLoop:
         for op in (op for op in operations(self.block) if op not in known and plan.late):
             set_integer(op, names.STAGE, ahead + plan.late, 64)
 
-    def _drain(self) -> None:
-        """After the loop no product is in flight; slot and phase are those of the next tile there.
+    def _drain(self, awaited: Sequence[Completion] | None = None) -> None:
+        """After the loop no product is in flight; slot and phase are those of the next tile there. Of products with commits
+        `awaited` are waited for, or all.
 
         Slots of the last p tiles go back not as the loop carried them: what it forwards from where
         it does not run would stand in a block of its own, with the zeros of its accumulators, and
         ptxas would wait for each product (C7515)."""
         plan, loop, (slot, phase, _) = self.plan, self.loop, self.held
         if plan.products.completions:
-            ip = after(loop)
-            waits = [(n, c) for c in plan.products.completions for n in range(plan.left_by(c))]
-            for back, completion in sorted(waits, key=lambda one: -one[0]):
-                wait = clone(completion.wait, {}, ip)
-                ticks = operand_number(wait, "ticks")
-                given = wait.operands[ticks]
-                write = IntegerWriter.before(wait)
-                wait.operands[ticks] = write.constant(constant_value(given) or 0, given.type)
+            write = IntegerWriter(after(loop), loop.location)
+            completions = plan.products.completions if awaited is None else awaited
+            waits = [(n, each) for each in completions for n in range(plan.left_by(each))]
+            for back, each in sorted(waits, key=lambda one: -one[0]):
                 earlier = self.ring.before(slot, back + 1, write)
-                self._wait_for(wait, completion, slot, phase, earlier)
+                parity = self.ring.earlier_phase(phase, slot, earlier, write)
+                number = self.ring.mbarrier(each.number, earlier, write)
+                write_mbarrier_wait(write, self.full[each.barriers], number, parity)
         elif plan.in_flight:
             made = create("nvvm.wgmma.wait.group.sync.aligned", ip=after(loop), loc=loop.location)
             set_integer(made, wait_attribute(made) or "", 0, 64)

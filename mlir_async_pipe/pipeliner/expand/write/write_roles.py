@@ -23,6 +23,7 @@ the loop around alternately (`PingPongWriter`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -87,7 +88,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
 )
 from mlir_async_pipe.pipeliner.plan.ring_stages import RingStages
 from mlir_async_pipe.pipeliner.plan.role_block import GROUPS, WARPGROUP
-from mlir_async_pipe.vocabulary import tensor_use
+from mlir_async_pipe.vocabulary import tensor_use, use_of
 from mlir_async_pipe.vocabulary.barriers import write_named_barrier
 from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS
 from mlir_async_pipe.vocabulary.launch_ids import BLOCK_SIZES, first_size
@@ -217,7 +218,13 @@ def _write_groups(
         for op in role.of_ids:
             clone(op, numbers, there.ip)
         kept = operations(own.blocks[0])
-        write_partition(own, moved, THREADS, values, RingLoop.write_uses, start)
+        awaited = [
+            each
+            for each in one.loop.plan.products.completions
+            if group in owners.get(each.wait, {group})
+        ]
+        write = partial(RingLoop.write_uses, awaited=awaited)
+        write_partition(own, moved, THREADS, values, write, start)
         for op in operations(own.blocks[0])[len(kept) - 1 :]:
             remap(op, numbers)
     for op in reversed(moved):
@@ -226,7 +233,7 @@ def _write_groups(
 
 def _run_by_threads(op: Operation) -> Iterator[Operation]:
     """What an op, and all it holds, does, but for other partitions, and for what only computes."""
-    if op.name == TILE or integer_attribute(op, names.PARTITION) in (COPIES, PRODUCTS):
+    if op.name == TILE or integer_attribute(op, names.PARTITION) in (COPIES, PRODUCTS, NOBODY):
         return
     if not len(op.regions):
         if not only_computes(op) and op.name not in EXIT_OPS:
@@ -430,8 +437,8 @@ class GroupOrder:
 
 
 # The partition of the statements that issue products; the input's threads run what is in none, and each of several groups
-# of them what is in the last one while it is written.
-PRODUCTS, THREADS = 1, 2
+# of them what is in the second one while it is written. Nobody runs what is in the last one.
+PRODUCTS, THREADS, NOBODY = 1, 2, 3
 
 
 class ProductsWriter:
@@ -555,8 +562,7 @@ class PartedWriter:
         ops, numbers = zip(*role.step, strict=True)
         self.stages = RingStages(ops, numbers, {}) if max(numbers) else None
         for completion, place in role.late:
-            fenced = fence_following(completion.wait, "after")
-            for op in (completion.wait, *([fenced] if fenced is not None else ())):
+            for op in _with_fence(completion.wait):
                 op.move_before(place)
 
     def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
@@ -594,7 +600,9 @@ class PartedWriter:
         for completion, _ in role.late:
             if fence_following(completion.wait, "after") is None:
                 fence("after", after(completion.wait), loc)
-        if role.late:
+        for op in (op for each in role.left_out for op in _with_fence(each.wait)):
+            set_integer(op, names.PARTITION, NOBODY, 64)
+        if role.late or role.left_out:
             fence("after", after(loop.loop), loc)
         for barrier in role.barriers:
             barrier.erase()
@@ -649,6 +657,14 @@ def fence_following(op: Operation, side: str) -> Operation | None:
     order = operations(op.block)
     following = order[order.index(op) + 1]
     return following if fence_side(following) == side else None
+
+
+def _with_fence(wait: Operation) -> list[Operation]:
+    """A wait of the input, with the fence after it, unless that is one for waits before it, too."""
+    order = operations(wait.block)
+    earlier = next((op for op in order[order.index(wait) - 1 :: -1] if not only_computes(op)), wait)
+    fenced = fence_following(wait, "after")
+    return [wait] if fenced is None or use_of(earlier) == "wait" else [wait, fenced]
 
 
 def fence(side: str, ip: Any, loc: Any) -> None:

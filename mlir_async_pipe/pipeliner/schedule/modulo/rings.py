@@ -359,6 +359,7 @@ class Text:
             self._read(op)
         known = {op for op, _ in parted.step} | {*parted.barriers}
         late = {completion.wait for completion, _ in parted.late}
+        late |= {completion.wait for completion in parted.left_out}
         arrival = self.model.unit_of(ARRIVAL, ARRIVAL).cycles
         self.stage = 0
         for op in ops:
