@@ -75,7 +75,7 @@ def test_each_group_of_threads_has_its_loop():
     (kernel,) = lower(module, target="nvvm:sm_100a", emit="cubin").kernels
     groups = [found for found in kernel.machine.loops if found.arrivals]
     assert [(found.phase_waits, found.arrivals, found.barriers) for found in groups] == [
-        (2, 1, 0)
+        (1, 1, 0)
     ] * 2
     assert max(found.instructions for found in groups) <= 660
     assert (kernel.resources.registers, kernel.resources.spill_store_bytes) == (168, 0)

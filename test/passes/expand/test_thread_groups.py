@@ -1,7 +1,7 @@
 """Groups of threads that share what the threads of the input do in tensor memory between products: what is written is proven,
 right on the machine, and each part of it is needed; what is one part, or of an unclear owner, is refused.
 
-Covers: pipeliner/plan/thread_groups.py, pipeliner/expand/write/write_roles.py, pipeliner/plan/product_role.py, pipeliner/plan/role_block.py
+Covers: pipeliner/plan/thread_groups.py, pipeliner/plan/product_order.py, pipeliner/expand/write/write_roles.py, pipeliner/plan/product_role.py, pipeliner/plan/role_block.py
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ KERNELS = {
     "of FlashAttention-4": replace(OVERLAID, keys=128, features=128),
     "three tiles of queries": replace(OVERLAID, groups=3),
     "head after head": MANY,
+    "head after head, P where the scores were": replace(OVERLAID, persistent=True),
 }
 
 
@@ -127,9 +128,35 @@ MUTANTS: dict[str, tuple[Callable[[str], str], set[str]]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_part_that_is_left_out_is_named_and_fails(name):
     change, codes = MUTANTS[name]
-    text = change(of_kernel("two slots"))
+    _is_wrong(change(of_kernel("two slots")), TWO, codes)
+
+
+def _is_wrong(text: str, made: ChangedAttention, codes: set[str]) -> None:
     assert found(text)[0] & codes, found(text)
-    assert any(run(text, TWO, mood, 512) != (True, set()) for mood in MOODS)
+    assert any(run(text, made, mood, 512) != (True, set()) for mood in MOODS)
+
+
+# The warp waits for O before it issues the next scores over P, and these tell the threads.
+RELIED: dict[str, tuple[int, set[str]]] = {
+    "no wait for the first scores": (1, {"read-in-flight"}),
+    "no wait for the last O of the first tile": (2, {"read-in-flight"}),
+    "no wait for the second scores": (4, {"read-in-flight"}),
+    "no wait for the last O of the second tile": (5, {"read-in-flight"}),
+    "the warp does not wait for the first O": (9, {"source-overwritten"}),
+    "the warp does not wait for the second O": (10, {"source-overwritten"}),
+}
+
+
+def test_the_next_scores_say_that_o_is_over_where_the_warp_has_waited_for_it():
+    loops = re.findall(r"scf\.for(?:.|\n)*?scf\.yield", of_kernel("P where the scores were"))
+    assert [loop.count("try_wait") for loop in loops] == [1, 1, 1, 5]
+    assert [loop.count("tcgen05.fence") for loop in loops[:2]] == [2, 2]
+
+
+@pytest.mark.parametrize("name", RELIED)
+def test_what_says_that_o_is_over_is_needed(name):
+    number, codes = RELIED[name]
+    _is_wrong(without((WAIT, number))(of_kernel("P where the scores were")), OVERLAID, codes)
 
 
 # -- what belongs together --------------------------------------------------------------------------
