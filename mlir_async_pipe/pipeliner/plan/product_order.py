@@ -27,9 +27,9 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Completion
 from mlir_async_pipe.facts.values.memory_roots import columns_after
-from mlir_async_pipe.pipeliner.plan.ring_plan import ThreadGroups, Told
+from mlir_async_pipe.pipeliner.plan.ring_plan import Issued, ThreadGroups, Told
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
-from mlir_async_pipe.pipeliner.plan.thread_groups import Issued, moved_cells
+from mlir_async_pipe.pipeliner.plan.thread_groups import moved_cells
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.vocabulary import is_barrier, tensor_use
 from mlir_async_pipe.vocabulary.tensor_memory import (

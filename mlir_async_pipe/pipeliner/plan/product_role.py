@@ -38,6 +38,8 @@ from mlir_async_pipe.facts.values.domains import predicate_of
 from mlir_async_pipe.facts.values.memory_roots import Columns, columns_after, root_of
 from mlir_async_pipe.pipeliner.plan.product_order import Branch, ProductOrder, products_in
 from mlir_async_pipe.pipeliner.plan.ring_plan import (
+    Issued,
+    IssueOrder,
     IssueSlice,
     PartedLoop,
     ProductRole,
@@ -46,7 +48,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     slice_of,
 )
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
-from mlir_async_pipe.pipeliner.plan.thread_groups import Issued, share_out
+from mlir_async_pipe.pipeliner.plan.thread_groups import share_out
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.vocabulary import accesses, groups_of, is_barrier, tensor_use, use_of
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId, Size, launch_id
@@ -224,19 +226,21 @@ def _parted(
         )
     }
     groups = share_out(plan, issued, moved, size) if plan.asked == "grouped" else None
-    order = ProductOrder(body, issued, _places(plan, tuple(issued)), groups)
+    return PartedLoop(kept, issued, barriers, groups)
+
+
+def issue_order(plan: RingPlan, role: PartedLoop) -> IssueOrder:
+    """Raises PipelineError (roles-unsupported, dependence-violated)."""
+    order = ProductOrder(plan.body, role.issued, _places(plan, tuple(role.issued)), role.groups)
     order.run()
     last = max(order.branches, key=lambda one: one.place[:2])
-    return PartedLoop(
-        kept,
+    return IssueOrder(
         _step(plan, order.branches),
         last.completion,
         tuple(order.told),
         tuple(order.awaited),
         tuple(order.late),
         tuple(order.left_out),
-        barriers,
-        groups,
     )
 
 

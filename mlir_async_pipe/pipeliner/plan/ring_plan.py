@@ -69,6 +69,7 @@ from mlir_async_pipe.session.diagnostics import PipelineError, refusing
 from mlir_async_pipe.vocabulary import accesses, row_of, tensor_use
 from mlir_async_pipe.vocabulary.launch_ids import LaunchId
 from mlir_async_pipe.vocabulary.rows import WGMMA
+from mlir_async_pipe.vocabulary.tensor_memory import ProductCells
 
 # Threads.
 WARP = 32
@@ -153,23 +154,42 @@ class ThreadGroups:
     of_ids: tuple[Operation, ...]
 
 
+class Issued(NamedTuple):
+    """The products of a branch: the cells of each, and what says when they are over."""
+
+    cells: tuple[ProductCells, ...]
+    completion: Completion
+
+
 @dataclass(frozen=True)
 class PartedLoop:
-    """What the warp runs of a loop that the threads of the input run, too: in a `step` waits for tiles and branches with
-    products, each with its stage; `completion`, the last commit of an iteration, gives the slot back. Beside what it is `told`,
-    it waits for the commits of `awaited`, before a branch, of so many iterations before. For commits that are `late` the
-    threads wait an iteration later, before an op; for those `left_out` after the loop only, since later products tell them. `barriers` are those of the loop, all replaced. `groups`: how the threads
-    share their work, if they do."""
+    """Of a loop that the threads of the input run, too, what the warp runs: branches with the products that are `issued`.
+    `barriers` are those of the loop, all replaced. `groups`: how the threads share their work, if they do."""
 
     slice: IssueSlice
+    issued: dict[Operation, Issued]
+    barriers: tuple[Operation, ...]
+    groups: ThreadGroups | None = None
+
+
+@dataclass(frozen=True)
+class IssueOrder:
+    """In which order the warp does that: in a `step` waits for tiles and branches with
+    products, each with its stage; `completion`, the last commit of an iteration, gives the slot back. Beside what it is `told`,
+    it waits for the commits of `awaited`, before a branch, of so many iterations before. For commits that are `late` the
+    threads wait an iteration later, before an op; for those `left_out` after the loop only, since later products tell them."""
+
     step: tuple[tuple[Operation, int], ...]
     completion: Completion
     told: tuple[Told, ...]
     awaited: tuple[tuple[Completion, Operation, int], ...]
     late: tuple[tuple[Completion, Operation], ...]
     left_out: tuple[Completion, ...]
-    barriers: tuple[Operation, ...]
-    groups: ThreadGroups | None = None
+
+    @property
+    def drained(self) -> tuple[Completion, ...]:
+        """Commits of the last iteration for which threads wait after the loop."""
+        return (*(each for each, _ in self.late), *self.left_out)
 
 
 @dataclass(frozen=True)
@@ -222,8 +242,8 @@ class RolePlan:
     """What is decided about the roles of a block: `loops` are all loops of the kernel whose copies warps of their own
     issue, `moved` the ops of the function's block that the threads of the input run alone, both in textual order;
     `block` says what becomes of the block. `ping_pong`: two groups take the tiles of the loop around alternately;
-    `products`: what a warp of its own runs that issues products of tensor memory; `turn`: where two warpgroups issue
-    their products in turn.
+    `products`: what a warp of its own runs that issues products of tensor memory; `order`: when, where threads run the
+    loop, too; `turn`: where two warpgroups issue their products in turn.
     """
 
     loops: tuple[Operation, ...]
@@ -231,7 +251,15 @@ class RolePlan:
     moved: tuple[Operation, ...]
     ping_pong: PingPong | None = None
     products: ProductRole | PartedLoop | None = None
+    order: IssueOrder | None = None
     turn: ProductTurn | None = None
+
+    @property
+    def completion(self) -> Completion | None:
+        """The commit that gives the slot of an iteration back, if one does."""
+        if self.order is not None:
+            return self.order.completion
+        return self.products.completion if isinstance(self.products, ProductRole) else None
 
 
 @dataclass(frozen=True)
@@ -305,10 +333,8 @@ class RingPlan:
 
     def left_by(self, completion: Completion) -> int:
         """The tiles whose products may be in flight after an iteration's wait for a commit."""
-        role = self.roles.products if self.roles is not None else None
-        parted = isinstance(role, PartedLoop)
-        late = (*(each for each, _ in role.late), *role.left_out) if parted else ()
-        return self.in_flight + (completion in late)
+        order = self.roles.order if self.roles is not None else None
+        return self.in_flight + (order is not None and completion in order.drained)
 
     @property
     def held(self) -> int:

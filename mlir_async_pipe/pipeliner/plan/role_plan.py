@@ -38,6 +38,7 @@ from mlir_async_pipe.pipeliner.plan.ping_pong_plan import is_free, plan_ping_pon
 from mlir_async_pipe.pipeliner.plan.product_role import (
     PartedLoop,
     address_loads,
+    issue_order,
     plan_products,
     takes_columns,
 )
@@ -66,8 +67,28 @@ from mlir_async_pipe.vocabulary.memory_ops import HINTS
 
 
 def part_kernels(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
-    """The plans, with their roles where warps of their own copy: those of one kernel for all its loops; else with
-    what all warps do for other blocks, where these copy for each other.
+    """The plans, with their roles. Raises PipelineError (roles-unsupported, roles-values, roles-block, cluster-unsupported,
+    dependence-violated)."""
+    return [in_order(plan) for plan in with_roles(plans, around)]
+
+
+def in_order(plan: RingPlan) -> RingPlan:
+    """The plan with what its roles do in the order of its products. Raises PipelineError (roles-unsupported,
+    dependence-violated)."""
+    roles = plan.roles
+    if roles is None:
+        return plan
+    with refusing(plan.loop):
+        if plan.asked == "alternating":
+            roles = replace(roles, turn=product_turn(plan, roles.block.threads))
+        if isinstance(roles.products, PartedLoop):
+            roles = replace(roles, order=issue_order(plan, roles.products))
+    return replace(plan, roles=roles)
+
+
+def with_roles(plans: list[RingPlan], around: Surroundings) -> list[RingPlan]:
+    """The plans, with what roles do in any order of products, where warps of their own copy: those of one kernel for all its
+    loops; else with what all warps do for other blocks, where these copy for each other.
 
     Raises PipelineError (roles-unsupported, roles-values, roles-block, cluster-unsupported)."""
     kernels: dict[Operation, list[RingPlan]] = {}
@@ -120,9 +141,8 @@ def _parted(kernel: Operation, plans: list[RingPlan], size: Size | None) -> Role
         count = parted.groups.count
     dropped = (*(op for plan in plans for op in plan.dropped), *meetings, *barriers)
     block = role_block(plans, moved, dropped, size, count)
-    turn = product_turn(first, block.threads) if first.asked == "alternating" else None
     _check_needed(plans, [plan.issue for plan in plans], moved)
-    return RolePlan(loops, block, moved, ping_pong, issuer, turn)
+    return RolePlan(loops, block, moved, ping_pong, issuer)
 
 
 def _check_together(plans: list[RingPlan]) -> None:

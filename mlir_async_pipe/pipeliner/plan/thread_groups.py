@@ -28,14 +28,14 @@ from mlir_async_pipe.bindings.raw_ops import (
     walk,
 )
 from mlir_async_pipe.facts.loops.statements import needed_values
-from mlir_async_pipe.facts.loops.transactions import Completion, only_computes
+from mlir_async_pipe.facts.loops.transactions import only_computes
 from mlir_async_pipe.facts.values.linear import Arithmetic
 from mlir_async_pipe.facts.values.memory_roots import columns_after, may_alias, may_meet, root_of
 from mlir_async_pipe.facts.values.uniformity import conditions
 from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, is_opaque, regions_of
 from mlir_async_pipe.pipeliner.plan.ping_pong_plan import thread_values
-from mlir_async_pipe.pipeliner.plan.ring_plan import RingPlan, ThreadGroups
+from mlir_async_pipe.pipeliner.plan.ring_plan import Issued, RingPlan, ThreadGroups
 from mlir_async_pipe.pipeliner.plan.role_block import WARPGROUP, refuse
 from mlir_async_pipe.vocabulary import (
     accesses,
@@ -51,20 +51,7 @@ from mlir_async_pipe.vocabulary.control_flow import EXIT_OPS
 from mlir_async_pipe.vocabulary.launch_ids import Size
 from mlir_async_pipe.vocabulary.memory_ops import HINTS
 from mlir_async_pipe.vocabulary.rows import UNORDERED
-from mlir_async_pipe.vocabulary.tensor_memory import (
-    Cells,
-    ProductCells,
-    fence_side,
-    moved_columns,
-    waits_for,
-)
-
-
-class Issued(NamedTuple):
-    """The products of a branch: the cells of each, and what says when they are over."""
-
-    cells: tuple[ProductCells, ...]
-    completion: Completion
+from mlir_async_pipe.vocabulary.tensor_memory import Cells, fence_side, moved_columns, waits_for
 
 
 def share_out(

@@ -382,8 +382,8 @@ class RingLoop:
             for back, each in sorted(waits, key=lambda one: -one[0]):
                 earlier = self.ring.before(slot, back + 1, write)
                 parity = self.ring.earlier_phase(phase, slot, earlier, write)
-                number = self.ring.mbarrier(each.number, earlier, write)
-                write_mbarrier_wait(write, self.full[each.barriers], number, parity)
+                at = self.ring.mbarrier(each.number, earlier, write)
+                write_mbarrier_wait(write, self.full[each.barriers], at, parity)
         elif plan.in_flight:
             made = create("nvvm.wgmma.wait.group.sync.aligned", ip=after(loop), loc=loop.location)
             set_integer(made, wait_attribute(made) or "", 0, 64)

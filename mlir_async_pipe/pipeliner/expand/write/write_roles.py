@@ -267,12 +267,11 @@ def _loops(
     roles = roles_of(rings[0][0])
     for number, (ring, of_ring) in enumerate(zip(rings, buffers, strict=True)):
         first, values, first_empty = ring[0], (2 * number, 2 * number + 1), 0
-        if roles.products is None:
+        if roles.completion is None:
             empty = write_empty(first.setups[0], first.versions, blocks.arrivals)
         full = {s.create.results[0]: write_mbarriers(s, first.versions) for s in first.setups}
-        if roles.products is not None:
+        if (completion := roles.completion) is not None:
             # The commit of an iteration gives its slot back.
-            completion = roles.products.completion
             empty, first_empty = full[completion.barriers], completion.number
         found += [
             _Loop(RingLoop(plan, own, full), empty, first_empty, values)
@@ -551,35 +550,36 @@ class PartedWriter:
     """Writes what the warp runs that issues the products of a loop which the threads of the input run, too."""
 
     def __init__(self, plan: RingPlan, roles: RolePlan, role: PartedLoop) -> None:
-        self.plan, self.roles, self.role = plan, roles, role
+        assert roles.order is not None
+        self.plan, self.roles, self.role, self.order = plan, roles, role, roles.order
         setup, warps = plan.setups[0], roles.block.warps
         self.owners = [] if role.groups is None else [*role.groups.owners.items()]
         count = 1 if role.groups is None else role.groups.count
         self.entered = write_empty(setup, 1, warps * count)
         # Where threads arrive, each once for all that wait for it, and of which group.
-        self.places = list(dict.fromkeys((told.at, told.group) for told in role.told))
+        self.places = list(dict.fromkeys((told.at, told.group) for told in self.order.told))
         self.told = [write_empty(setup, plan.versions, warps) for _ in self.places]
-        ops, numbers = zip(*role.step, strict=True)
+        ops, numbers = zip(*self.order.step, strict=True)
         self.stages = RingStages(ops, numbers, {}) if max(numbers) else None
-        for completion, place in role.late:
+        for completion, place in self.order.late:
             for op in _with_fence(completion.wait):
                 op.move_before(place)
 
     def write(self, loop: RingLoop, region: Any, arrives: Value) -> None:
         """Write the products of a lowered loop at the end of a region, and the arrivals of the threads of the input."""
-        role, loc = self.role, self.plan.loop.location
+        order, loc = self.order, self.plan.loop.location
         slot, phase, earlier = loop.held
-        branches = [(op, stage) for op, stage in role.step if len(op.regions)]
+        branches = [(op, stage) for op, stage in order.step if len(op.regions)]
         _name_products(self.plan, tuple(op for op, _ in branches))
-        for number, (op, _) in enumerate(role.step):
+        for number, (op, _) in enumerate(order.step):
             set_integer(op, names.ORDER, number, 64)
         for branch, stage in branches:
             elected = source_op(branch.operands[0])
             write, known = IntegerWriter.before(elected), {*operations(branch.block)}
-            told = (told for told in role.told if told.place == branch)
+            told = (told for told in order.told if told.place == branch)
             waits = [(self.told[self.places.index((o.at, o.group))], 0, o.lag) for o in told]
             fenced = bool(waits)
-            for completion, place, lag in role.awaited:
+            for completion, place, lag in order.awaited:
                 if place == branch:
                     waits.append((loop.full[completion.barriers], completion.number, lag))
             for group, first, lag in waits:
@@ -594,17 +594,17 @@ class PartedWriter:
                 set_integer(op, names.PARTITION, PRODUCTS, 64)
                 set_integer(op, names.STAGE, stage, 64)
         for (at, owner), group in zip(self.places, self.told, strict=True):
-            order = operations(at.block)
-            made = _arrive(group, slot, arrives, order[order.index(at) + 1])
+            beside = operations(at.block)
+            made = _arrive(group, slot, arrives, beside[beside.index(at) + 1])
             self.owners += [(op, frozenset((owner,))) for top in made for op in walk(top)]
-        for completion, _ in role.late:
+        for completion, _ in order.late:
             if fence_following(completion.wait, "after") is None:
                 fence("after", after(completion.wait), loc)
-        for op in (op for each in role.left_out for op in _with_fence(each.wait)):
+        for op in (op for each in order.left_out for op in _with_fence(each.wait)):
             set_integer(op, names.PARTITION, NOBODY, 64)
-        if role.late or role.left_out:
+        if order.drained:
             fence("after", after(loop.loop), loc)
-        for barrier in role.barriers:
+        for barrier in self.role.barriers:
             barrier.erase()
         there = IntegerWriter(at_end_of(region), loc)
         state = [*Ring.start(there), *Ring.start(there)]

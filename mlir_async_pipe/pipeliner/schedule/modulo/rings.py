@@ -64,7 +64,7 @@ from mlir_async_pipe.pipeliner.plan.ring_plan import (
     with_stages,
 )
 from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, product_groups
-from mlir_async_pipe.pipeliner.plan.role_plan import part_kernels
+from mlir_async_pipe.pipeliner.plan.role_plan import in_order, with_roles
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
 from mlir_async_pipe.pipeliner.schedule.by_count import Decision, decide_transactions
 from mlir_async_pipe.pipeliner.schedule.modulo.problems import (
@@ -224,9 +224,10 @@ def _on_slots(
     largest = min(static_trip_count(loop) or options.largest_stages, options.largest_stages)
     found: list[Candidate] = []
     refused: list[PipelineError] = []
+    (parted,) = with_roles([plain], around)
     for asked in _orders(plain):
         try:
-            (plan,) = part_kernels([with_stages(plain, asked)], around)
+            plan = in_order(with_stages(parted, asked))
         except PipelineError as error:
             refused.append(error)
             continue
@@ -341,37 +342,38 @@ class Text:
         self, parted: PartedLoop, ops: list[Operation], run: Container[Operation] | None
     ) -> None:
         """A step of the warp of products, then one of the threads, or of those that run this."""
-        issued = [op for op, _ in parted.step if len(op.regions)]
+        order = roles_of(self.plan).order
+        assert order is not None
+        issued = [op for op, _ in order.step if len(op.regions)]
         group_of = {
             completion: issued.index(branch)
             for completion in self.plan.products.completions
             for branch in issued
             if branch in ancestors(completion.commit)
         }
-        for op, self.stage in parted.step:
-            for number, told in enumerate(parted.told):
+        for op, self.stage in order.step:
+            for number, told in enumerate(order.told):
                 if told.place == op:
                     self._add("ready", number, self.wait.latency, self.of_phase, told.lag)
-            for completion, place, lag in parted.awaited:
+            for completion, place, lag in order.awaited:
                 if place == op:
                     group = group_of[completion]
                     self._add("over", group, self.wait.latency, self.of_phase, lag)
             self._read(op)
-        known = {op for op, _ in parted.step} | {*parted.barriers}
-        late = {completion.wait for completion, _ in parted.late}
-        late |= {completion.wait for completion in parted.left_out}
+        known = {op for op, _ in order.step} | {*parted.barriers}
+        known |= {completion.wait for completion in order.drained}
         arrival = self.model.unit_of(ARRIVAL, ARRIVAL).cycles
         self.stage = 0
         for op in ops:
-            for completion, place in parted.late:
+            for completion, place in order.late:
                 if place == op and (run is None or completion.wait in run):
                     self._end_computing()
                     self.stage = 1
                     self._read(completion.wait)
             self.stage = 0
-            if op not in known and op not in late and (run is None or op in run):
+            if op not in known and (run is None or op in run):
                 self._read(op)
-            for number, told in enumerate(parted.told):
+            for number, told in enumerate(order.told):
                 if told.at == op and (run is None or op in run):
                     self._add("told", number, arrival, {ISSUE: self.width * arrival})
         self._end_computing()
