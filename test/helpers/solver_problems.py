@@ -65,7 +65,7 @@ def _is_possible(problem: ModuloProblem, interval: int) -> bool:
     for p in problem.precedences:
         begins, ends = (interval * stage[n] + offset[n] for n in (p.source, p.target))
         model.addConstr(ends - begins >= p.delay - p.distance * interval)
-    for i, j, held_by_i, held_by_j in problem.pairs():
+    for i, j, held_by_i, held_by_j in problem.pairs:
         first = model.addBinary()
         # first = 1: j - i in [held_by_i, interval - held_by_j]; first = 0: i - j likewise.
         model.addConstr(offset[j] - offset[i] - (held_by_i + interval) * first >= -interval)

@@ -103,7 +103,8 @@ class ProductOrder:
             ends = self.number[op], self.number[done.wait]
             found.append(Branch(op, done, place, *ends, cells, self._owners(done.wait)))
         self.branches = sorted(found, key=lambda one: one.place.order)
-        self.accesses = list(self._accesses())
+        self.accesses = [*self._accesses()][::-1]
+        self.barriers = [number for number, op in enumerate(body.ops) if is_barrier(op)]
         # By branch and group: the lag in iterations of what it has to wait for, and the moment of that.
         self.needed: dict[tuple[Operation, int], tuple[int, Moment]] = {}
         self.told: list[Told] = []
@@ -133,15 +134,15 @@ class ProductOrder:
         return self.owners.get(op, frozenset((0,)))
 
     def _accesses(self) -> Iterator[_Access]:
-        for number, op in enumerate(self.body.ops):
-            kind = tensor_use(op)
+        """From the last one in the text to the first."""
+        over: dict[str, int] = {}
+        for number, op in reversed([*enumerate(self.body.ops)]):
+            kind, of_wait = tensor_use(op), waits_for(op)
+            if of_wait is not None:
+                over[of_wait] = number
             if kind in ("load", "store"):
-                waits = (
-                    n for n, o in enumerate(self.body.ops) if n > number and waits_for(o) == kind
-                )
-                done = next(waits, None)
                 for group in self._owners(op):
-                    yield _Access(number, done, kind == "store", moved_cells(op), group)
+                    yield _Access(number, over.get(kind), kind == "store", moved_cells(op), group)
 
     # -- threads and products ------------------------------------------------------------------
 
@@ -155,8 +156,7 @@ class ProductOrder:
         loop, op = self.body.loop, self.body.ops[last.number]
         if last.done is None:
             refuse(f"no wait of the iteration follows '{op.name}'", op, loop)
-        barriers = [n for n, o in enumerate(self.body.ops) if is_barrier(o)]
-        if not any((n > last.done) + (n < one.number) > (not lag) for n in barriers):
+        if not any((n > last.done) + (n < one.number) > (not lag) for n in self.barriers):
             refuse(f"no barrier follows '{op.name}', before other products", op, loop)
         self.needed[one.op, group] = lag, (-one.place.stage - lag, 2 * last.done + 1)
 

@@ -225,14 +225,15 @@ def _on_slots(
     found: list[Candidate] = []
     refused: list[PipelineError] = []
     (parted,) = with_roles([plain], around)
+    width = ceil(prod(size) / (QUARTERS * len(groups_of(parted))))
+    computing_of = Computing(counted, options.model, width, {})
     for asked in _orders(plain):
         try:
             plan = in_order(with_stages(parted, asked))
         except PipelineError as error:
             refused.append(error)
             continue
-        width = ceil(prod(size) / (QUARTERS * len(groups_of(plan))))
-        text = Text(plan, counted, options.model, width)
+        text = Text(plan, computing_of)
         threads = steps_of_threads(plan, text)
         for ahead in range(1, max(2, largest)):
             of_ahead = replace(plan, ahead=ahead, asked_ahead=ahead)
@@ -278,6 +279,7 @@ def _orders(plan: RingPlan) -> Iterator[Asked]:
 # The loop ----------------------------------------------------------------------------------------
 
 
+Uses = Mapping[str, float]
 Kind = Literal["phase", "products", "done", "compute", "barrier", "told", "ready", "over"]
 # What a warp of products runs where the threads of the input run the loop, too.
 OF_PRODUCTS: tuple[Kind, ...] = ("phase", "products", "ready", "over")
@@ -293,31 +295,52 @@ class Step(NamedTuple):
     kind: Kind
     number: int
     held: float
-    uses: Mapping[str, float]
+    uses: Uses
     stage: int = 0
     lag: int = 0
 
 
+class Computing(NamedTuple):
+    """What is computed, as `width` warps a quarter run it; `counted` ops hold units. Orders of products part it at few places, so
+    what was `asked` for is known."""
+
+    counted: set[Operation]
+    model: CostModel
+    width: int
+    asked: dict[tuple[tuple[Operation, ...], ...], tuple[Uses, dict[Operation, float]]]
+
+    def runs(
+        self, before: tuple[Operation, ...], ops: tuple[Operation, ...]
+    ) -> tuple[Uses, dict[Operation, float]]:
+        """The cycles for which `ops` hold units, and when values may be used, of what is computed `before` them, too."""
+        if (before, ops) in self.asked:
+            return self.asked[before, ops]
+        check_regions(op for op in ops if is_open(op))
+        uses = {u: self.width * c for u, c in uses_of_all(ops, self.model).items()}
+        free: dict[str, float] = defaultdict(float)
+        ready: dict[Operation, float] = {}
+        for op in (*before, *ops):
+            needed = [ready[made] for made in counted_makers(op, self.counted) if made in ready]
+            _, ready[op] = when_used(op, needed, free, self.model, self.width)
+        return self.asked.setdefault((before, ops), (uses, ready))
+
+
 class Text:
-    """An iteration but for copies and their barriers, as `width` warps a quarter run it; `counted` ops hold units. `run`: what
-    one of several groups runs of it."""
+    """An iteration but for copies and their barriers; `run`: what one of several groups runs of it."""
 
     def __init__(
-        self,
-        plan: RingPlan,
-        counted: set[Operation],
-        model: CostModel,
-        width: int,
-        run: Container[Operation] | None = None,
+        self, plan: RingPlan, computing: Computing, run: Container[Operation] | None = None
     ) -> None:
-        self.plan, self.counted, self.model, self.width = plan, counted, model, width
+        self.plan, self.computing = plan, computing
+        self.counted, self.model, self.width, _ = computing
+        model = self.model
         self.wait = model.unit_of(WAIT, WAIT)
         self.steps: list[Step] = []
         self.groups = 0
         # What is computed since the last step, of one stage; by stage, all since the last wait and the cycles of its steps.
         self.since: list[Operation] = []
         self.of_stage = 0
-        self.computed: dict[int, tuple[list[Operation], float]] = {}
+        self.computed: dict[int, tuple[tuple[Operation, ...], float]] = {}
         self.issued: list[Operation] = []
         self.stage = 0
         self.group_of: dict[Operation, int] = {}
@@ -425,9 +448,7 @@ class Text:
             cycles += step.held * (step.kind == "compute" and issued > over)
         return cycles
 
-    def _add(
-        self, kind: Kind, number: int, held: float, uses: Mapping[str, float], lag: int = 0
-    ) -> None:
+    def _add(self, kind: Kind, number: int, held: float, uses: Uses, lag: int = 0) -> None:
         self._end_computing(self.issued if kind == "products" else None)
         if kind != "products":
             self.computed.clear()
@@ -443,25 +464,18 @@ class Text:
 
     def _end_computing(self, issued: list[Operation] | None = None) -> None:
         """Products that are `issued` next wait for what they need of the same iteration, all else for all that is computed."""
-        ops, self.since = self.since, []
+        ops, self.since = tuple(self.since), []
         if not ops:
             return
-        check_regions(op for op in ops if is_open(op))
-        uses = {u: self.width * c for u, c in uses_of_all(ops, self.model).items()}
-        before, held_before = self.computed.get(self.of_stage, ([], 0.0))
-        computed = [*before, *ops]
-        free: dict[str, float] = defaultdict(float)
-        ready: dict[Operation, float] = {}
-        for op in computed:
-            needed = [ready[made] for made in counted_makers(op, self.counted) if made in ready]
-            _, ready[op] = when_used(op, needed, free, self.model, self.width)
+        before, held_before = self.computed.get(self.of_stage, ((), 0.0))
+        uses, ready = self.computing.runs(before, ops)
         awaited = set(ready)
         if issued is not None:
             same = issued if self.stage == self.of_stage else []
             awaited &= {made for op in same for made in counted_makers(op, self.counted)}
         until = max((ready[op] for op in awaited), default=0.0)
         held = max([1, *uses.values(), until - held_before])
-        self.computed[self.of_stage] = computed, held_before + held
+        self.computed[self.of_stage] = (*before, *ops), held_before + held
         self.steps.append(Step("compute", 0, held, uses, self.of_stage))
 
 
@@ -674,7 +688,7 @@ def steps_of_threads(plan: RingPlan, text: Text) -> dict[str, list[Step]]:
     if parted is not None and parted.groups is not None:
         for group, name in enumerate(found):
             run = run_by(plan, parted, group)
-            found[name] = Text(plan, text.counted, text.model, text.width, run).steps
+            found[name] = Text(plan, text.computing, run).steps
     return found
 
 

@@ -145,6 +145,7 @@ class ModuloProblem:
         """Whether a task has a stage: what runs beside a thread may end after all of them."""
         return not self.in_order or any(unit == self.in_order for unit, _ in task.uses)
 
+    @cached_property
     def pairs(self) -> list[tuple[int, int, int, int]]:
         """Tasks i < j that share a unit, and the longest that each holds one that they share."""
         found = []
@@ -160,6 +161,18 @@ class ModuloProblem:
                 if shared:
                     found.append((i, j, max(a for a, _, _ in shared), max(b for _, b, _ in shared)))
         return found
+
+    @cached_property
+    def recurrences(self) -> list[int]:
+        """For each task the first one of its strongly connected component."""
+        after: dict[int, list[int]] = {n: [] for n in range(len(self.tasks))}
+        for p in self.precedences:
+            after[p.source].append(p.target)
+        first: dict[int, int] = {}
+        return [
+            first.setdefault(head, n)
+            for n, head in sorted(components(after, after.__getitem__).items())
+        ]
 
 
 def versions_of(
@@ -211,7 +224,7 @@ def is_kept(problem: ModuloProblem, begins: Sequence[int], interval: int) -> boo
         )
         and all(
             (begins[j] - begins[i] - a) % interval <= interval - a - b
-            for i, j, a, b in problem.pairs()
+            for i, j, a, b in problem.pairs
         )
         and all(
             begins[n] % interval == task.offset
@@ -537,7 +550,7 @@ def _begins_at(problem: ModuloProblem, interval: int, budget: Budget) -> Begins 
 
 def _moved_apart(problem: ModuloProblem, begins: Sequence[int], interval: int) -> Begins:
     """Recurrences moved later by whole intervals until the precedences between them hold."""
-    part = recurrences(problem)
+    part = problem.recurrences
     moved = [
         begin - begin // interval * interval * (part.count(p) == 1)
         for begin, p in zip(begins, part, strict=True)
@@ -555,18 +568,6 @@ def _moved_apart(problem: ModuloProblem, begins: Sequence[int], interval: int) -
     return tuple(begin - first for begin in moved)
 
 
-def recurrences(problem: ModuloProblem) -> list[int]:
-    """For each task the first one of its strongly connected component."""
-    after: dict[int, list[int]] = {n: [] for n in range(len(problem.tasks))}
-    for p in problem.precedences:
-        after[p.source].append(p.target)
-    first: dict[int, int] = {}
-    return [
-        first.setdefault(head, n)
-        for n, head in sorted(components(after, after.__getitem__).items())
-    ]
-
-
 class _Placement:
     """Begins of tasks at one interval: longest paths between all of them, which constraints extend. `together`:
     with all precedences and the limits of stages and bytes; without, each recurrence by itself. The last row is
@@ -580,7 +581,7 @@ class _Placement:
         self.rule: Literal["tours", "nearest", "fewest"] = "nearest"
         self.start = np.full((count + 1, count + 1), NEVER, dtype=np.int64)
         np.fill_diagonal(self.start, 0)
-        part = recurrences(problem)
+        part = problem.recurrences
         for p in problem.precedences:
             if together or part[p.source] == part[p.target]:
                 weight = p.delay - p.distance * interval
@@ -595,7 +596,7 @@ class _Placement:
         for middle in range(count + 1):
             through = self.start[:, middle, None] + self.start[middle]
             np.maximum(self.start, through, out=self.start)
-        pairs = problem.pairs()
+        pairs = [*problem.pairs]
         for n, task in enumerate(tasks):
             if task.offset is not None:
                 pairs.append((self.zero, n, task.offset, interval - task.offset))
