@@ -172,19 +172,26 @@ class ProductOrder:
             self.waits[one.op] = self.touched[one.op]
 
     def _leave_out_waits(self) -> None:
-        """Threads do not wait for products in the loop for which the warp waits itself, where they have waited for later ones
-        before they touch their cells."""
-        of_warp = [completion for completion, _, _ in self.awaited]
+        """Threads do not wait for products in the loop for which the warp waits itself before it issues them again, where they
+        have waited for later ones before they touch their cells."""
+        of_warp = {one.op for one in self.branches if self._awaits(one)}
         for one in self.branches:
-            passed = (
-                self._passed(each, one) for each in self.branches if each.completion not in of_warp
-            )
-            moment = next(filter(None, passed), None) if one.completion in of_warp else None
+            passed = (self._passed(each, one) for each in self.branches if each.op not in of_warp)
+            moment = next(filter(None, passed), None) if one.op in of_warp else None
             if moment is not None:
                 self.waits[one.op] = moment
                 self.left_out.append(one.completion)
             elif self.waits[one.op][0]:
                 self.late.append((one.completion, self.body.ops[self.waits[one.op][1] // 2]))
+
+    def _awaits(self, one: Branch) -> bool:
+        """Whether the warp waits for products before those of the next iteration."""
+        place, following = {each.op: each.place for each in self.branches}, one.place.stage + 1
+        return any(
+            completion == one.completion
+            and (place[op].stage + back, place[op].order) <= (following, one.place.order)
+            for completion, op, back in self.awaited
+        )
 
     def _passed(self, later: Branch, one: Branch) -> Moment | None:
         """The last wait for `later` before the groups touch cells of `one`, if that says that both are over."""

@@ -661,10 +661,10 @@ def fence_following(op: Operation, side: str) -> Operation | None:
 
 def _with_fence(wait: Operation) -> list[Operation]:
     """A wait of the input, with the fence after it, unless that is one for waits before it, too."""
-    order = operations(wait.block)
-    earlier = next((op for op in order[order.index(wait) - 1 :: -1] if not only_computes(op)), wait)
-    fenced = fence_following(wait, "after")
-    return [wait] if fenced is None or use_of(earlier) == "wait" else [wait, fenced]
+    order, fenced = operations(wait.block), fence_following(wait, "after")
+    earlier = [op for op in order[: order.index(wait)] if not only_computes(op)]
+    shared = bool(earlier) and use_of(earlier[-1]) == "wait"
+    return [wait] if fenced is None or shared else [wait, fenced]
 
 
 def fence(side: str, ip: Any, loc: Any) -> None:
