@@ -15,8 +15,8 @@ have them); three columns say how many are proven: the interval, then the bytes,
 registers and spills, what the checker says, whether the pipelined kernel computes what the plain loop does (for
 all data of one size), and processor seconds for all of `pipeline`.
 
-`--correction` schedules attention in tensor memory as it is, and as if a group of its own had taken the correction of O from
-the others, and that cost nothing: no schedule with such a group has a smaller interval.
+`--correction` schedules attention in tensor memory as it is, and what is left if a group of its own takes the correction of O
+from the others, which takes no time: no schedule with such a group has a smaller interval.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def main() -> None:
             print(measured(row), flush=True)
         return
     if asked.correction:
-        print(correction())
+        for line in correction():
+            print(line, flush=True)
         return
     count = asked.loops
     print("| nodes | median ms | largest ms | proven |\n|---:|---:|---:|---:|")
