@@ -26,6 +26,7 @@ from mlir_async_pipe.bindings.raw_ops import walk
 EACH = 150 if os.environ.get("ASYNC_PIPE_NIGHTLY") else 20
 FIRST = int(os.environ.get("ASYNC_PIPE_SEED", "0")) * 1000
 PARTS = range(4)
+FORMS = ("one loop", "two loops", "a copy in flight", "tensor copies")
 THREADS = 128
 SHARED = "#gpu.address_space<workgroup>"
 TYPES = {"P": f"memref<{THREADS}xf32>", "W": f"memref<{THREADS}xf32, {SHARED}>"}
@@ -99,7 +100,13 @@ LOOP = f"""%B = memref.alloc() : {TYPES["W"]}
 """
 
 
-def plain_loops(random: Random, count: int) -> str:
+# A copy that is in flight when the first loop begins: a wait of the loops is what it is waited for by.
+COPY = f"""%early = nvgpu.device_async_copy %A[%c0, %t], %W[%t], 1 : memref<12x{THREADS}xf32> to {TYPES["W"]}
+%copied = nvgpu.device_async_create_group %early"""
+WAIT = "nvgpu.device_async_wait %copied"
+
+
+def plain_loops(random: Random, count: int, *, in_flight: bool = False) -> str:
     """A kernel with so many loops of `cp.async` in a row, in a loop of rounds."""
     some = Accesses(random).some
     static = random.random() < 0.7
@@ -116,6 +123,11 @@ def plain_loops(random: Random, count: int) -> str:
         predicated = random.random() < 0.3
         made = made.replace("EPILOGUE", ', async_pipe.epilogue = "predicate"' if predicated else "")
         body += [made, some(3)]
+    if in_flight:
+        wait = random.choice((f"{WAIT}\ngpu.barrier", WAIT))
+        after = random.choice((2, len(body)))
+        body[after:after] = [wait]
+        body.insert(random.choice((0, 1)), COPY)
     head = HEAD.replace("ROUNDS", random.choice("1123"))
     if static:
         head = head.replace(
@@ -189,7 +201,9 @@ def program(form: str, seed: int) -> tuple[str, str, list[Any]]:
         given = loop.arguments()
         return text, "nvvm:sm_90a", [*given[:2], *seen, *given[2:]]
     tiles = np.arange(12 * THREADS, dtype=np.float32).reshape(12, THREADS) % 7
-    text = plain_loops(random, 1 if form == "one loop" else 2)
+    in_flight = form == "a copy in flight"
+    count = random.choice((1, 2)) if in_flight else 1 + (form == "two loops")
+    text = plain_loops(random, count, in_flight=in_flight)
     return text, "nvvm:sm_80", [tiles, *seen, np.zeros(THREADS, np.float32), 2]
 
 
@@ -201,7 +215,7 @@ def orders_global(module: Any) -> bool:
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("form", ["one loop", "two loops", "tensor copies"])
+@pytest.mark.parametrize("form", FORMS)
 def test_order_around_loops_stays(form: str, part: int, capsys: pytest.CaptureFixture[str]) -> None:
     counted = Counter[str]()
     for number in range(EACH):

@@ -30,6 +30,7 @@ from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.privatise import Privatisation, private_buffers
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.vocabulary import row_of
 from mlir_async_pipe.vocabulary.rows import UNORDERED, keeps_order
 
 Kind = Literal["flow", "anti", "output", "order"]
@@ -159,7 +160,8 @@ class Analysis:
     """The facts about a loop body.
 
     `privatisation` says whose iterations may have versions, and what stands against it for the
-    others. `around` is what stands around the loop.
+    others. `around` is what stands around the loop, `awaited` are of the dependences those on copies that are in flight when
+    it begins.
     """
 
     body: Body
@@ -168,6 +170,7 @@ class Analysis:
     privatisation: Privatisation
     dependences: list[Dependence]
     around: Surroundings
+    awaited: list[Dependence]
 
 
 def analyse(
@@ -183,4 +186,35 @@ def analyse(
     dependences = memory_dependences(
         regions, privatisation.private, index, Assertions(independent, noalias_arguments)
     )
-    return Analysis(body, regions, index, privatisation, dependences, around)
+    awaited = _awaited_dependences(body, regions, around, noalias_arguments)
+    dependences += awaited
+    return Analysis(body, regions, index, privatisation, dependences, around, awaited)
+
+
+def _awaited_dependences(
+    body: Body, regions: list[CoveredRegion], around: Surroundings, noalias_arguments: bool
+) -> list[Dependence]:
+    """A wait for a copy of the loop is one for all that was copied before it, too: what meets that comes after this wait.
+
+    copy %A -> %Q; commit                      in flight when the loop begins
+    scf.for … {
+      copy %B -> %tile; commit; wait; barrier
+      load %Q; load %tile                      flow, 0: the load of %Q depends on the copy to %tile"""
+    copies = [r for r in regions if r.access is not None and r.access.asynchronous]
+    waits = [op for op in body.synchronisation if row_of(op).wait is not None]
+    if not copies or not waits:
+        return []
+    textual = {op: number for number, op in enumerate(body.ops)}
+    first, wait = textual[copies[0].top], min(textual[op] for op in waits)
+    # Unless it is a wait for what an iteration before copied.
+    same = first < wait
+    found = []
+    for region in regions:
+        if region in copies or region.root is None:
+            continue
+        if around.in_flight_before(
+            body.loop, region.root, writes=region.writes, noalias_arguments=noalias_arguments
+        ):
+            distance = 0 if same and wait < textual[region.top] else 1
+            found.append(Dependence(copies[0], region, distance, "flow", True))
+    return found

@@ -42,7 +42,14 @@ from mlir_async_pipe.facts.values.memory_roots import (
 )
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
-from mlir_async_pipe.vocabulary import accesses, flag_order, named_row, order_of, row_of
+from mlir_async_pipe.vocabulary import (
+    accesses,
+    flag_order,
+    given_count,
+    named_row,
+    order_of,
+    row_of,
+)
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS, SCOPE, UNKNOWN
 from mlir_async_pipe.vocabulary.launch_ids import (
     Launches,
@@ -57,12 +64,13 @@ from mlir_async_pipe.waits.count import TOKEN_TYPE
 
 
 class RootAccess(NamedTuple):
-    """One access of a function: its place in textual order, its op, and what it does."""
+    """One access of a function: its place in textual order, its op, and what it does, at once or later (`in_flight`)."""
 
     place: int
     op: Operation
     reads: bool
     writes: bool
+    in_flight: bool = False
 
 
 # Places of a function, from the first one to before the second one.
@@ -128,6 +136,7 @@ class _Function:
     `previous` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers and the spaces that they order, by the block that they stand in, `orders` those of other
     ops that order memory for other threads, `flags` of these those that are no part of a phase; `calls` all calls;
+    `waits` are those for all groups up to a place, each with its own and that one;
     `size` counts all ops, `lanes` are those of a wave where no chip is given.
     """
 
@@ -142,6 +151,7 @@ class _Function:
     )
     orders: list[int] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
+    waits: list[tuple[int, int]] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
     lanes: int = 0
@@ -272,6 +282,32 @@ class Surroundings:
                             spaces |= {root.space, other.space}
         return spaces
 
+    def in_flight_before(
+        self, loop: Operation, root: Root, *, writes: bool, noalias_arguments: bool
+    ) -> bool:
+        """Whether a copy that meets an access to `root` may be in flight when the loop begins, so that a wait of the loop is
+        what it is waited for by: no barrier before the loop orders what it does."""
+        found, start, end = self._span(loop)
+        around = repeated_in(loop)
+        stop = end if around is None else self._span(around)[2]
+        for identity, touches in found.touches.items():
+            if identity != root.identity and not (
+                (other := found.reachable.get(identity)) is not None
+                and may_alias(root, other, assume_noalias_arguments=noalias_arguments)
+            ):
+                continue
+            for touch in touches.all:
+                if not (touch.in_flight and (writes or touch.writes)):
+                    continue
+                place = touch.place
+                over = (
+                    place < wait and place <= up_to and (wait < start or place >= end)
+                    for wait, up_to in found.waits
+                )
+                if (place < start or end <= place < stop) and not any(over):
+                    return True
+        return False
+
     def _standing(
         self, loop: Operation, side: int, rounds: int
     ) -> dict[Any, tuple[Root, bool, bool]]:
@@ -366,6 +402,7 @@ class Surroundings:
 def _read(function: Operation) -> _Function:
     found = _Function()
     last: dict[Any, Operation | None] = {}
+    committed: dict[Operation, int] = {}
     named = [(op.name, op) for op in walk(function)]
     found.size = len(named)
     names = {name for name, _ in named}
@@ -387,6 +424,12 @@ def _read(function: Operation) -> _Function:
             found.orders.append(place)
             if flag_order(op).orders:
                 found.flags.append(place)
+        if row.commits is not None:
+            committed[op] = place
+        if row.wait is not None and not given_count(op):
+            group = defining_op(op.operands[0]) if op.operands else None
+            if group is None or group in committed:
+                found.waits.append((place, place if group is None else committed[group]))
         touches = _touches(op, place)
         if touches or row.known or len(op.regions):
             last[op.block] = op if name == "scf.for" else None
@@ -410,7 +453,8 @@ def _touches(op: Operation, place: int) -> list[tuple[Root, RootAccess]]:
     known = accesses(op)
     if known or not is_opaque(op):
         return [
-            (root_of(a.memory), RootAccess(place, op, a.kind != "write", a.writes)) for a in known
+            (root_of(a.memory), RootAccess(place, op, a.kind != "write", a.writes, a.asynchronous))
+            for a in known
         ]
     return [
         (root_of(operand), RootAccess(place, op, True, True))

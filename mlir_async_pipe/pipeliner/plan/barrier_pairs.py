@@ -110,6 +110,12 @@ def barrier_pairs(
                 pair = _pair(a, b, distance, units)
                 if pair is not None:
                     pairs[pair] = None
+    for source, target, distance, *_ in analysis.awaited:
+        # By threads that may be others.
+        if _separated(textual[source.top], textual[target.top], distance, barriers):
+            pair = _pair(source, target, distance, units)
+            if pair is not None:
+                pairs[pair] = None
     boundary = _boundary(units, visible, textual, barriers, analysis.around, noalias_arguments)
     return tuple(pairs), boundary
 

@@ -86,6 +86,10 @@ READ_IN_LOOP = {
     "store, read in the next round": (AGAIN, "", STORE),
     "read, store in the next round": (AGAIN, f"{STORE}\n  {OF_TILES}", ""),
 }
+# A copy from before the loop, for which only the loop waits; no barrier before its wait orders what it does.
+COPIED = """%early = nvgpu.device_async_copy %A[%c0, %t], %W[%t], 1 : memref<9x4xf32> to memref<4xf32, #wg>
+  %first = nvgpu.device_async_create_group %early"""
+FROM_COPIED = "%w = memref.load %W[AT] : memref<4xf32, #wg>"
 FREE = {
     "nothing": (ONCE, "", ""),
     "other memory": (ONCE, STORE, LOAD.replace("%O", "%Q")),
@@ -155,6 +159,24 @@ def test_what_the_loop_reads_stays_ordered(name: str, place: str) -> None:
             if op.name == "gpu.barrier" and "global" in str(op):
                 op.erase()
         assert races(module)
+
+
+@pytest.mark.parametrize("at", PLACES)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("before", ["", "\n  gpu.barrier"])
+def test_a_wait_of_the_loop_is_one_for_what_was_copied_before(
+    before: str, place: str, at: str
+) -> None:
+    text = text_of((ONCE, COPIED + before, ""), place)
+    # Before the load of the tile, for which the pipeline waits anyway.
+    text = text.replace("%v = memref.load", f"{FROM_COPIED}\n    %v = memref.load")
+    text = text.replace("%B =", "%W = memref.alloc() : memref<4xf32, #wg>\n  %B =").replace(
+        "AT", at
+    )
+    with new_context():
+        assert not races(ir.Module.parse(text))
+        module, _ = pipelined(text)
+        assert not races(module)
 
 
 @pytest.mark.parametrize("place", PLACES)
