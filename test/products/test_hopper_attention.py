@@ -134,11 +134,11 @@ def test_a_wait_that_leaves_one_more_is_called_unsafe(number: int, count: int) -
 
 
 @pytest.mark.parametrize(
-    ("gone", "number", "codes"),
-    [(FENCE, 0, ["unknown-hazard"]), (FENCE, 1, []), (WAIT, -1, ["source-overwritten"])],
+    ("gone", "number", "code"),
+    [(FENCE, 0, "unknown-hazard"), (FENCE, 1, ""), (WAIT, -1, "source-overwritten")],
     ids=["fence", "fence of the second half", "wait"],
 )
-def test_registers_of_p_need_a_fence_and_a_wait(gone: str, number: int, codes: list[str]) -> None:
+def test_registers_of_p_need_a_fence_and_a_wait(gone: str, number: int, code: str) -> None:
     """A wait before they are written again; which registers the scores get, and who read these before, nobody knows. The
     fence of the first half is one for the registers of the second, which nobody writes in between."""
     with new_context():
@@ -146,7 +146,8 @@ def test_registers_of_p_need_a_fence_and_a_wait(gone: str, number: int, codes: l
         assert len(loop_ops(module, FENCE)) == 2
         loop_ops(module, gone)[number].operation.erase()
         report = check(module, target=TARGET)
-    assert {entry.code for entry in report.diagnostics} == {*codes}
+    found = [entry.code for entry in report.diagnostics]
+    assert code in found if code else not found
 
 
 def test_waits_for_everything_are_relaxed_to_these_counts() -> None:
