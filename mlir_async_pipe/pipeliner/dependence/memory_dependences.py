@@ -30,7 +30,7 @@ from mlir_async_pipe.pipeliner.dependence.distance import LoopIndex
 from mlir_async_pipe.pipeliner.dependence.privatise import Privatisation, private_buffers
 from mlir_async_pipe.pipeliner.dependence.regions import CoveredRegion, regions_of
 from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
-from mlir_async_pipe.vocabulary import row_of
+from mlir_async_pipe.vocabulary import queue_of, row_of
 from mlir_async_pipe.vocabulary.rows import UNORDERED, keeps_order
 
 Kind = Literal["flow", "anti", "output", "order"]
@@ -202,19 +202,26 @@ def _awaited_dependences(
       load %Q; load %tile                      flow, 0: the load of %Q depends on the copy to %tile"""
     copies = [r for r in regions if r.access is not None and r.access.asynchronous]
     waits = [op for op in body.synchronisation if row_of(op).wait is not None]
-    if not copies or not waits:
+    queue = queue_of(copies[0].op) if copies else None
+    queued = around.queued_before(body.loop, queue) if waits and queue is not None else []
+    if not queued:
         return []
     textual = {op: number for number, op in enumerate(body.ops)}
     first, wait = textual[copies[0].top], min(textual[op] for op in waits)
+
+    def meets(region: CoveredRegion) -> bool:
+        root = region.root
+        return root is not None and any(
+            (region.writes or each.writes)
+            and may_alias(root, each.root, assume_noalias_arguments=noalias_arguments)
+            for each in queued
+        )
+
     # Unless it is a wait for what an iteration before copied.
-    same = first < wait
-    found = []
-    for region in regions:
-        if region in copies or region.root is None:
-            continue
-        if around.in_flight_before(
-            body.loop, region.root, writes=region.writes, noalias_arguments=noalias_arguments
-        ):
-            distance = 0 if same and wait < textual[region.top] else 1
-            found.append(Dependence(copies[0], region, distance, "flow", True))
-    return found
+    distances = {r.top: int(not first < wait < textual[r.top]) for r in regions}
+    computing = (r for r in regions if r.access is None or not r.access.asynchronous)
+    return [
+        Dependence(copies[0], region, distances[region.top], "flow", True)
+        for region in computing
+        if meets(region)
+    ]

@@ -9,9 +9,10 @@ Valid as long as nothing is edited, that is for the planning of one round.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings import ir
@@ -48,6 +49,7 @@ from mlir_async_pipe.vocabulary import (
     given_count,
     named_row,
     order_of,
+    queue_of,
     row_of,
 )
 from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS, SCOPE, UNKNOWN
@@ -58,19 +60,29 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     launched_sizes,
     usual_lanes,
 )
-from mlir_async_pipe.vocabulary.rows import ALL_SPACES
+from mlir_async_pipe.vocabulary.rows import ALL_SPACES, Queue
 from mlir_async_pipe.vocabulary.tensor_memory import is_tensor_pointer
 from mlir_async_pipe.waits.count import TOKEN_TYPE
 
 
 class RootAccess(NamedTuple):
-    """One access of a function: its place in textual order, its op, and what it does, at once or later (`in_flight`)."""
+    """One access of a function: its place in textual order, its op, and what it does."""
 
     place: int
     op: Operation
     reads: bool
     writes: bool
-    in_flight: bool = False
+
+
+@dataclass
+class QueuedAccess:
+    """An access of a copy on a queue: at the place `over`, if there is one, a wait is for it and all that was issued before."""
+
+    place: int
+    queue: Queue
+    root: Root
+    writes: bool
+    over: float = inf
 
 
 # Places of a function, from the first one to before the second one.
@@ -136,7 +148,7 @@ class _Function:
     `previous` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers and the spaces that they order, by the block that they stand in, `orders` those of other
     ops that order memory for other threads, `flags` of these those that are no part of a phase; `calls` all calls;
-    `waits` are those for all groups up to a place, each with its own and that one;
+    `queued` are the accesses of copies that are waited for by queues;
     `size` counts all ops, `lanes` are those of a wave where no chip is given.
     """
 
@@ -151,7 +163,7 @@ class _Function:
     )
     orders: list[int] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
-    waits: list[tuple[int, int]] = field(default_factory=list)
+    queued: list[QueuedAccess] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
     lanes: int = 0
@@ -282,31 +294,18 @@ class Surroundings:
                             spaces |= {root.space, other.space}
         return spaces
 
-    def in_flight_before(
-        self, loop: Operation, root: Root, *, writes: bool, noalias_arguments: bool
-    ) -> bool:
-        """Whether a copy that meets an access to `root` may be in flight when the loop begins, so that a wait of the loop is
-        what it is waited for by: no barrier before the loop orders what it does."""
+    def queued_before(self, loop: Operation, queue: Queue) -> list[QueuedAccess]:
+        """The accesses of copies on a queue that may be in flight when the loop begins, so that its waits are for them, too: no
+        barrier before the loop orders what they do."""
         found, start, end = self._span(loop)
         around = repeated_in(loop)
         stop = end if around is None else self._span(around)[2]
-        for identity, touches in found.touches.items():
-            if identity != root.identity and not (
-                (other := found.reachable.get(identity)) is not None
-                and may_alias(root, other, assume_noalias_arguments=noalias_arguments)
-            ):
-                continue
-            for touch in touches.all:
-                if not (touch.in_flight and (writes or touch.writes)):
-                    continue
-                place = touch.place
-                over = (
-                    place < wait and place <= up_to and (wait < start or place >= end)
-                    for wait, up_to in found.waits
-                )
-                if (place < start or end <= place < stop) and not any(over):
-                    return True
-        return False
+        return [
+            each
+            for each in found.queued
+            if each.queue == queue
+            and (each.place < start <= each.over or end <= each.place < stop <= each.over)
+        ]
 
     def _standing(
         self, loop: Operation, side: int, rounds: int
@@ -402,7 +401,8 @@ class Surroundings:
 def _read(function: Operation) -> _Function:
     found = _Function()
     last: dict[Any, Operation | None] = {}
-    committed: dict[Operation, int] = {}
+    committed: dict[Any, int] = {}
+    in_flight: dict[Queue | None, deque[QueuedAccess]] = defaultdict(deque)
     named = [(op.name, op) for op in walk(function)]
     found.size = len(named)
     names = {name for name, _ in named}
@@ -427,9 +427,16 @@ def _read(function: Operation) -> _Function:
         if row.commits is not None:
             committed[op] = place
         if row.wait is not None and not given_count(op):
-            group = defining_op(op.operands[0]) if op.operands else None
-            if group is None or group in committed:
-                found.waits.append((place, place if group is None else committed[group]))
+            up_to = committed.get(defining_op(op.operands[0]), -1) if op.operands else place
+            waiting = in_flight[queue_of(op)]
+            while waiting and waiting[0].place <= up_to:
+                waiting.popleft().over = place
+        queue = queue_of(op)
+        for access in accesses(op):
+            if access.asynchronous and queue is not None:
+                each = QueuedAccess(place, queue, root_of(access.memory), access.writes)
+                found.queued.append(each)
+                in_flight[queue].append(each)
         touches = _touches(op, place)
         if touches or row.known or len(op.regions):
             last[op.block] = op if name == "scf.for" else None
@@ -453,8 +460,7 @@ def _touches(op: Operation, place: int) -> list[tuple[Root, RootAccess]]:
     known = accesses(op)
     if known or not is_opaque(op):
         return [
-            (root_of(a.memory), RootAccess(place, op, a.kind != "write", a.writes, a.asynchronous))
-            for a in known
+            (root_of(a.memory), RootAccess(place, op, a.kind != "write", a.writes)) for a in known
         ]
     return [
         (root_of(operand), RootAccess(place, op, True, True))

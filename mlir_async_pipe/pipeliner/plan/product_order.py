@@ -27,7 +27,7 @@ from mlir_async_pipe.bindings.raw_ops import Operation, walk
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import Completion
 from mlir_async_pipe.facts.values.memory_roots import columns_after
-from mlir_async_pipe.pipeliner.plan.ring_plan import Issued, ThreadGroups, Told
+from mlir_async_pipe.pipeliner.plan.ring_plan import Arrival, Issued, ThreadGroups
 from mlir_async_pipe.pipeliner.plan.role_block import refuse
 from mlir_async_pipe.pipeliner.plan.thread_groups import moved_cells
 from mlir_async_pipe.pipeliner.plan.units import SchedulePlace
@@ -107,7 +107,7 @@ class ProductOrder:
         self.barriers = [number for number, op in enumerate(body.ops) if is_barrier(op)]
         # By branch and group: the lag in iterations of what it has to wait for, and the moment of that.
         self.needed: dict[tuple[Operation, int], tuple[int, Moment]] = {}
-        self.told: list[Told] = []
+        self.arrivals: list[Arrival] = []
         self.awaited: list[tuple[Completion, Operation, int]] = []
         self.late: list[tuple[Completion, Operation]] = []
         self.left_out: list[Completion] = []
@@ -227,7 +227,7 @@ class ProductOrder:
             # The input may have the fence of this arrival.
             if following and fence_side(following[0]) == "before":
                 at = following[0]
-            self.told.append(Told(at, one.op, lag, group))
+            self.arrivals.append(Arrival(at, one.op, lag, group))
 
     # -- products and products -----------------------------------------------------------------
 
@@ -258,19 +258,19 @@ class ProductOrder:
                 why = "threads would wait for products that come after others, which wait for what these threads do later"
                 refuse(why, one.op, self.body.loop, code="dependence-violated", advice=_ADVICE)
         ahead = self._known(one, group) < (late - stage - _SLOTS, place)
-        for told in self.told:
-            if told.place == one.op and told.group == group:
-                ahead |= not any(self._shows(other, told, one.place) for other in self.branches)
+        for arrival in self.arrivals:
+            if arrival.place == one.op and arrival.group == group:
+                ahead |= not any(self._shows(other, arrival, one.place) for other in self.branches)
         if ahead:
             why = "products and threads might be two iterations apart"
             refuse(why, one.op, self.body.loop, advice=_ADVICE)
 
-    def _shows(self, other: Branch, told: Told, place: SchedulePlace) -> bool:
+    def _shows(self, other: Branch, arrival: Arrival, place: SchedulePlace) -> bool:
         """Whether threads that arrive again wait before for products that come after the warp's wait for the arrival."""
         late, wait = self.waits[other.op]
-        steps = _SLOTS - late - (wait > 2 * self.number[told.at]) + other.place.stage
-        after = (steps, other.place.order) >= (told.lag + place.stage, place.order)
-        return after and told.group in other.waiting
+        steps = _SLOTS - late - (wait > 2 * self.number[arrival.at]) + other.place.stage
+        after = (steps, other.place.order) >= (arrival.lag + place.stage, place.order)
+        return after and arrival.group in other.waiting
 
 
 _ADVICE = (

@@ -237,7 +237,7 @@ def issue_order(plan: RingPlan, role: PartedLoop) -> IssueOrder:
     return IssueOrder(
         _step(plan, order.branches),
         last.completion,
-        tuple(order.told),
+        tuple(order.arrivals),
         tuple(order.awaited),
         tuple(order.late),
         tuple(order.left_out),
@@ -301,7 +301,6 @@ def _loads(
 # addresses of all that touches them, which must be made of the one number that `alloc` wrote.
 
 
-# arith.cmpi: equal, not equal; signed and unsigned less, and more.
 # Comparisons that hold for no number above the one beside them, and what that may be more.
 _LESS = {"eq": 0, "slt": 1, "ult": 1}
 MOST_VERSIONS = 2

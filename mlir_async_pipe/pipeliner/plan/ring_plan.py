@@ -133,7 +133,7 @@ class ProductRole:
     sums: SumVersions
 
 
-class Told(NamedTuple):
+class Arrival(NamedTuple):
     """Threads of a group arrive after `at`, and so many iterations later the warp of products waits for that before the branch
     `place`."""
 
@@ -175,13 +175,13 @@ class PartedLoop:
 @dataclass(frozen=True)
 class IssueOrder:
     """In which order the warp does that: in a `step` waits for tiles and branches with
-    products, each with its stage; `completion`, the last commit of an iteration, gives the slot back. Beside what it is `told`,
+    products, each with its stage; `completion`, the last commit of an iteration, gives the slot back. Beside the `arrivals` of threads
     it waits for the commits of `awaited`, before a branch, of so many iterations before. For commits that are `late` the
     threads wait an iteration later, before an op; for those `left_out` after the loop only, since later products tell them."""
 
     step: tuple[tuple[Operation, int], ...]
     completion: Completion
-    told: tuple[Told, ...]
+    arrivals: tuple[Arrival, ...]
     awaited: tuple[tuple[Completion, Operation, int], ...]
     late: tuple[tuple[Completion, Operation], ...]
     left_out: tuple[Completion, ...]

@@ -13,6 +13,9 @@ import pytest
 from mlir_async_pipe import machine, pipeline
 from mlir_async_pipe.bindings import ir, new_context
 from mlir_async_pipe.bindings.raw_ops import walk
+from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
+from mlir_async_pipe.vocabulary import queue_of
+from mlir_async_pipe.vocabulary.rows import WGMMA
 
 KERNEL = """
 #wg = #gpu.address_space<workgroup>
@@ -89,6 +92,7 @@ READ_IN_LOOP = {
 # A copy from before the loop, for which only the loop waits; no barrier before its wait orders what it does.
 COPIED = """%early = nvgpu.device_async_copy %A[%c0, %t], %W[%t], 1 : memref<9x4xf32> to memref<4xf32, #wg>
   %first = nvgpu.device_async_create_group %early"""
+ONE_LEFT = "nvgpu.device_async_wait %first {numGroups = 1 : i32}"
 FROM_COPIED = "%w = memref.load %W[AT] : memref<4xf32, #wg>"
 FREE = {
     "nothing": (ONCE, "", ""),
@@ -129,6 +133,18 @@ def races(module: ir.Module) -> bool:
     )
 
 
+def stays_ordered(text: str) -> None:
+    """By barriers for global memory, without which the result races."""
+    with new_context():
+        assert not races(ir.Module.parse(text))
+        module, fences = pipelined(text)
+        assert "global" in str(fences) and not races(module)
+        for op in walk(module.operation):
+            if op.name == "gpu.barrier" and "global" in str(op):
+                op.erase()
+        assert races(module)
+
+
 # Whether the loop's own barriers are needed for what it does itself.
 PLACES = ("%other", "%t")
 
@@ -136,29 +152,14 @@ PLACES = ("%other", "%t")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", ORDERED)
 def test_what_only_the_loops_barriers_ordered_stays_ordered(name: str, place: str) -> None:
-    text = text_of(ORDERED[name], place)
-    with new_context():
-        assert not races(ir.Module.parse(text))
-        module, fences = pipelined(text)
-        assert "global" in str(fences) and not races(module)
-        for op in walk(module.operation):
-            if op.name == "gpu.barrier" and "global" in str(op):
-                op.erase()
-        assert races(module)
+    stays_ordered(text_of(ORDERED[name], place))
 
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", READ_IN_LOOP)
 def test_what_the_loop_reads_stays_ordered(name: str, place: str) -> None:
     text = text_of(READ_IN_LOOP[name], place).replace("%sum =", f"{READ}\n    %sum =")
-    with new_context():
-        assert not races(ir.Module.parse(text))
-        module, fences = pipelined(text)
-        assert "global" in str(fences) and not races(module)
-        for op in walk(module.operation):
-            if op.name == "gpu.barrier" and "global" in str(op):
-                op.erase()
-        assert races(module)
+    stays_ordered(text)
 
 
 @pytest.mark.parametrize("at", PLACES)
@@ -177,6 +178,22 @@ def test_a_wait_of_the_loop_is_one_for_what_was_copied_before(
         assert not races(ir.Module.parse(text))
         module, _ = pipelined(text)
         assert not races(module)
+
+
+@pytest.mark.parametrize(
+    ("wait", "left"), [("", 2), ("nvgpu.device_async_wait %first", 0), (ONE_LEFT, 2)]
+)
+def test_a_copy_that_was_waited_for_is_not_in_flight(wait: str, left: int) -> None:
+    """What it reads and what it writes; a wait that may leave it does not count."""
+    text = text_of((ONCE, f"{COPIED}\n{wait}", ""), "%t")
+    text = text.replace("%B =", "%W = memref.alloc() : memref<4xf32, #wg>\n  %B =")
+    with new_context():
+        module = ir.Module.parse(text)
+        ops = list(walk(module.operation))
+        copy = next(op for op in ops if op.name == "nvgpu.device_async_copy")
+        loop = next(op for op in ops if op.name == "scf.for")
+        assert len(Surroundings().queued_before(loop, queue_of(copy))) == left
+        assert Surroundings().queued_before(loop, WGMMA) == []
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -166,6 +166,26 @@ def test_without_its_barrier_it_goes_wrong():
     assert any(PRODUCTS.right(parse(without), "eager", schedule) for schedule in schedules)
 
 
+def names_thread_0(condition: str) -> bool:
+    """Whether a condition is taken to hold in thread 0 alone."""
+    text = f"""
+    func.func @f() -> i1 {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c2 = arith.constant 2 : index
+      %zero = arith.constant 0 : i32
+      %t = gpu.thread_id x
+      %y = gpu.thread_id y
+      %i = nvvm.read.ptx.sreg.tid.x : i32
+      %p = {condition}
+      return %p : i1
+    }}"""
+    with new_context():
+        module = ir.Module.parse(text)
+        (given,) = terminator(module.body.operations[0].regions[0].blocks[0]).operands
+        return compared_thread(given) is not None
+
+
 @pytest.mark.parametrize(
     ("compared", "thread_0"),
     [
@@ -189,20 +209,7 @@ def test_without_its_barrier_it_goes_wrong():
     ],
 )
 def test_a_condition_of_thread_0_alone(compared: str, thread_0: bool) -> None:
-    text = f"""
-    func.func @f() -> i1 {{
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %c2 = arith.constant 2 : index
-      %t = gpu.thread_id x
-      %y = gpu.thread_id y
-      %p = arith.cmpi {compared} : index
-      return %p : i1
-    }}"""
-    with new_context():
-        module = ir.Module.parse(text)
-        (condition,) = terminator(module.body.operations[0].regions[0].blocks[0]).operands
-        assert (compared_thread(condition) is not None) == thread_0
+    assert names_thread_0(f"arith.cmpi {compared} : index") == thread_0
 
 
 @pytest.mark.parametrize(
@@ -215,20 +222,7 @@ def test_a_condition_of_thread_0_alone(compared: str, thread_0: bool) -> None:
     ],
 )
 def test_comparisons_of_all_dialects_are_read(compared: str, thread_0: bool) -> None:
-    text = f"""
-    func.func @f() -> i1 {{
-      %c1 = arith.constant 1 : index
-      %c2 = arith.constant 2 : index
-      %zero = arith.constant 0 : i32
-      %t = gpu.thread_id x
-      %i = nvvm.read.ptx.sreg.tid.x : i32
-      %p = {compared}
-      return %p : i1
-    }}"""
-    with new_context():
-        module = ir.Module.parse(text)
-        (condition,) = terminator(module.body.operations[0].regions[0].blocks[0]).operands
-        assert (compared_thread(condition) is not None) == thread_0
+    assert names_thread_0(compared) == thread_0
 
 
 @pytest.mark.parametrize("leader", ["index", "i32", "lane"])

@@ -299,7 +299,7 @@ class Parted:
         )
         steps = [
             *(Step("phase", 0, WAITS, {}), first, Step("done", 0, WAITS, {})),
-            *(Step("compute", 0, self.between, {}), Step("told", 0, 1, {})),
+            *(Step("compute", 0, self.between, {}), Step("arrive", 0, 1, {})),
             *(Step("ready", 0, WAITS, {}), second, Step("done", 1, WAITS, {})),
         ]
         return problem(steps, self, self.versions, 0, 0, {"the threads": steps})
@@ -355,7 +355,7 @@ class Grouped:
         threads = {}
         for n in (0, 1):
             before, after = (Step("done", number, WAITS, {}) for number in (n, 2 + n))
-            work = [Step("compute", 0, self.between[n], {}), Step("told", n, 1, {})]
+            work = [Step("compute", 0, self.between[n], {}), Step("arrive", n, 1, {})]
             threads[f"group {n}"] = [before, *work, after]
         everything = [*steps, *(step for own in threads.values() for step in own)]
         return problem(everything, self, self.ahead + 1, 0, 0, threads)

@@ -557,8 +557,8 @@ class PartedWriter:
         count = 1 if role.groups is None else role.groups.count
         self.entered = write_empty(setup, 1, warps * count)
         # Where threads arrive, each once for all that wait for it, and of which group.
-        self.places = list(dict.fromkeys((told.at, told.group) for told in self.order.told))
-        self.told = [write_empty(setup, plan.versions, warps) for _ in self.places]
+        self.places = list(dict.fromkeys((one.at, one.group) for one in self.order.arrivals))
+        self.arrived = [write_empty(setup, plan.versions, warps) for _ in self.places]
         ops, numbers = zip(*self.order.step, strict=True)
         self.stages = RingStages(ops, numbers, {}) if max(numbers) else None
         for completion, place in self.order.late:
@@ -576,8 +576,8 @@ class PartedWriter:
         for branch, stage in branches:
             elected = source_op(branch.operands[0])
             write, known = IntegerWriter.before(elected), {*operations(branch.block)}
-            told = (told for told in order.told if told.place == branch)
-            waits = [(self.told[self.places.index((o.at, o.group))], 0, o.lag) for o in told]
+            arrivals = (one for one in order.arrivals if one.place == branch)
+            waits = [(self.arrived[self.places.index((o.at, o.group))], 0, o.lag) for o in arrivals]
             fenced = bool(waits)
             for completion, place, lag in order.awaited:
                 if place == branch:
@@ -593,7 +593,7 @@ class PartedWriter:
             for op in (*(op for op in written if not only_computes(op)), elected):
                 set_integer(op, names.PARTITION, PRODUCTS, 64)
                 set_integer(op, names.STAGE, stage, 64)
-        for (at, owner), group in zip(self.places, self.told, strict=True):
+        for (at, owner), group in zip(self.places, self.arrived, strict=True):
             beside = operations(at.block)
             made = _arrive(group, slot, arrives, beside[beside.index(at) + 1])
             self.owners += [(op, frozenset((owner,))) for top in made for op in walk(top)]

@@ -280,7 +280,7 @@ def _orders(plan: RingPlan) -> Iterator[Asked]:
 
 
 Uses = Mapping[str, float]
-Kind = Literal["phase", "products", "done", "compute", "barrier", "told", "ready", "over"]
+Kind = Literal["phase", "products", "done", "compute", "barrier", "arrive", "ready", "over"]
 # What a warp of products runs where the threads of the input run the loop, too.
 OF_PRODUCTS: tuple[Kind, ...] = ("phase", "products", "ready", "over")
 
@@ -288,7 +288,7 @@ OF_PRODUCTS: tuple[Kind, ...] = ("phase", "products", "ready", "over")
 class Step(NamedTuple):
     """What the warps of a group do between two points at which they wait: the cycles for which it holds them, and
     units. `number`: of the phase that a "phase" waits for; of the group that "products" issue, which hold the units
-    later, or of the last one that "done" waits for; of what threads have "told", for which a warp of products waits until it is
+    later, or of the last one that "done" waits for; of what threads "arrive" for, for which a warp of products waits until it is
     "ready"; of its own products that it waits for until they are "over". `stage`: so many iterations after the first; `lag`: it
     waits for what was so many iterations before."""
 
@@ -375,9 +375,9 @@ class Text:
             if branch in ancestors(completion.commit)
         }
         for op, self.stage in order.step:
-            for number, told in enumerate(order.told):
-                if told.place == op:
-                    self._add("ready", number, self.wait.latency, self.of_phase, told.lag)
+            for number, arrival in enumerate(order.arrivals):
+                if arrival.place == op:
+                    self._add("ready", number, self.wait.latency, self.of_phase, arrival.lag)
             for completion, place, lag in order.awaited:
                 if place == op:
                     group = group_of[completion]
@@ -385,7 +385,7 @@ class Text:
             self._read(op)
         known = {op for op, _ in order.step} | {*parted.barriers}
         known |= {completion.wait for completion in order.drained}
-        arrival = self.model.unit_of(ARRIVAL, ARRIVAL).cycles
+        held = self.model.unit_of(ARRIVAL, ARRIVAL).cycles
         self.stage = 0
         for op in ops:
             for completion, place in order.late:
@@ -396,9 +396,9 @@ class Text:
             self.stage = 0
             if op not in known and (run is None or op in run):
                 self._read(op)
-            for number, told in enumerate(order.told):
-                if told.at == op and (run is None or op in run):
-                    self._add("told", number, arrival, {ISSUE: self.width * arrival})
+            for number, arrival in enumerate(order.arrivals):
+                if arrival.at == op and (run is None or op in run):
+                    self._add("arrive", number, held, {ISSUE: self.width * held})
         self._end_computing()
 
     def _read(self, op: Operation) -> None:
@@ -495,8 +495,8 @@ class RingProblem:
         self.arrived: list[tuple[int, float]] = []
         self.turns: list[tuple[int, int]] = []
         self.given_back: list[tuple[int, float, int]] = []
-        # The tasks of what threads tell a warp of products, by number, and of its waits for that.
-        self.told: list[tuple[int, int]] = []
+        # The tasks of arrivals of threads for a warp of products, by number, and of its waits for that.
+        self.arrivals: list[tuple[int, int]] = []
         self.ready: list[tuple[Step, int]] = []
         self._write()
 
@@ -535,8 +535,8 @@ class RingProblem:
         for name, steps in self.threads.items():
             self._group(name, others, written[0], steps)
         seen = self.arrival.cycles + self.arrival.latency
-        for (step, task), (told, by) in product(self.ready, self.told):
-            if step.number == told:
+        for (step, task), (number, by) in product(self.ready, self.arrivals):
+            if step.number == number:
                 self._after(by, task, seen, step.lag)
         issued = [step.stage for step in self.text.steps if step.kind == "products"]
         orders = [
@@ -599,8 +599,8 @@ class RingProblem:
                     self._after(arrived, task, cycles)
                 case "done":
                     waits.append((task, step.number))
-                case "told":
-                    self.told.append((step.number, task))
+                case "arrive":
+                    self.arrivals.append((step.number, task))
                 case "ready":
                     self.ready.append((step, task))
                 case "over":
@@ -660,7 +660,7 @@ LABELS = {
     "done": "{} wait for products",
     "compute": "{} compute",
     "barrier": "{} meet",
-    "told": "{} arrive for the products",
+    "arrive": "{} arrive for the products",
     "ready": "{} waits for the threads",
     "over": "{} waits for its products",
 }
