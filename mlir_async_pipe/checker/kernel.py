@@ -384,7 +384,9 @@ class _KernelRun:
             self._exhausted(judge, sites, only)
         may_meet = explorer.effects.owners.may_meet
         followed = ByPhases(judge, sites, self.threads, self.cluster, may_meet).run(
-            several_blocks=self.grid.several, whole=not exhausted and not stopped_by
+            several_blocks=self.grid.several,
+            whole=not exhausted and not stopped_by,
+            until_found=self.until_found,
         )
         findings = tuple(judge.findings.values()) or stopped_by
         in_scope = tuple(sorted(judge.in_scope))
@@ -539,7 +541,7 @@ class ByPhases:
         numbered = enumerate(self.sites.sites)
         return {n for n, site in numbered if site.queue == CP_ASYNC.name and site.writes}
 
-    def run(self, *, several_blocks: bool, whole: bool) -> Followed | None:
+    def run(self, *, several_blocks: bool, whole: bool, until_found: bool) -> Followed | None:
         """None if there is no such memory. `several_blocks`: the grid may have more than one; `whole`: all paths of
         single threads were followed."""
         judge, sites, on_mbarriers = self.judge, self.sites, self.on_mbarriers
@@ -559,7 +561,9 @@ class ByPhases:
                 on_mbarriers & {finding.later, finding.earlier} and finding.cause != "same-op"
             ):
                 del self.findings[key]
-        more = partial(follow, sites.flow, sites, size=self.size, cluster=self.cluster)
+        more = partial(
+            follow, sites.flow, sites, size=self.size, cluster=self.cluster, until_found=until_found
+        )
         again = partial(more, touched=self.touched, by_threads=copies)
         followed = again()
         unwaited = {
@@ -661,7 +665,7 @@ class ByPhases:
             ranges = [_ids_of(mask) for mask in set().union(*(masks[op] for op in ops))]
             together = any(self.may_meet(accesses, root, threads) for threads in ranges)
             for key in keys:
-                beside = len(pair_of(key)) == 1 or pair_of(key) in met["overlaps"]
+                beside = key[2] == "same-op" or pair_of(key) in met["overlaps"]
                 if pair_of(key) not in met["touches"] and not (beside and together):
                     del self.findings[key]
 

@@ -95,18 +95,25 @@ def follow(
     by_threads: OrderedByPhases | None = None,
     in_global: GlobalMemory | None = None,
     alternating: frozenset[int] = frozenset(),
+    *,
+    until_found: bool = False,
 ) -> Followed:
     """Follow a kernel in which copies and products touch the roots `touched`, in blocks of a `size`
     and a `cluster` of such a size; with the global memory `in_global`, if it is given, and the order in which
-    roles come to the roots `alternating`, which no copy touches, and that of accesses `by_threads`."""
+    roles come to the roots `alternating`, which no copy touches, and that of accesses `by_threads`. `until_found`: not past the
+    faults that are met first, which may be none."""
     if size is None:
         return Followed((), "block-size", ())
     if any(sites.roots.may_alias(a, b) for a in touched for b in touched if a < b):
         return Followed((), "may-alias", ())
-    effects = OpEffects(sites, touched, in_global, size[0], alternating=alternating)
+    effects = OpEffects(
+        sites, touched, in_global, size[0], alternating=alternating, until_found=until_found
+    )
     if by_threads is not None:
         effects.by_threads = _numbered(by_threads, flow, effects)
     found = _follow(flow, effects, size, cluster)
+    if until_found:
+        return found
     reported, new, certain = list(found.faults), found.faults, True
     # Blocks of a cluster that are late for each other let more go wrong than can be distinguished.
     in_cluster = cluster() not in (None, (1, 1, 1))
@@ -184,9 +191,9 @@ def _follow(
         return _confirmed(short, paths)
     # Of loops of many iterations any number was followed: what is wrong with that may be right.
     followed, exact = _followed(numbers, paths.classes, Rung.EXACT)
-    if not exact.reason or any(fault.certain for fault in exact.faults):
-        return _confirmed(exact, followed)
-    return _confirmed(short, paths)
+    if exact.reason and not any(fault.certain for fault in exact.faults):
+        exact, followed = short, paths
+    return _confirmed(exact, followed)
 
 
 def _roles(numbers: PathNumbers, classes: WarpClasses) -> tuple[PhasePaths, Followed]:
@@ -208,7 +215,9 @@ def _roles(numbers: PathNumbers, classes: WarpClasses) -> tuple[PhasePaths, Foll
 
 
 def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
-    """What is certain: that which is met where the kernel is followed with numbers."""
+    """What is certain: that which is met where the kernel is followed with numbers; nothing where a fault is enough."""
+    if paths.numbers.effects.until_found:
+        return replace(found, faults=tuple(replace(f, certain=False) for f in found.faults))
     met: dict[Ends, FoundFault] = {}
     tried: set[frozenset[tuple[Atom, int]]] = set()
     numbers = paths.numbers

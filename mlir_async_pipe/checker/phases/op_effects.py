@@ -83,7 +83,7 @@ class OpEffects:
     global memory that is followed with them, if it is. Blocks have `width` threads along x. `ops` are the steps that faults
     may name, by number. Of the roots `alternating` it is noted in which order roles come to them. Faults that are
     `forgiven` end no path. Tests whose answers are followed `apart`, the same in all threads that ask; they may be `mixed`:
-    then nothing is proven. Of accesses `by_threads` the order is looked at, too."""
+    then nothing is proven. Of accesses `by_threads` the order is looked at, too. `until_found`: one fault is enough."""
 
     sites: Sites
     touched: set[int]
@@ -96,6 +96,7 @@ class OpEffects:
     apart: frozenset[int] = frozenset()
     mixed: bool = False
     by_threads: ByThreads[int] | None = None
+    until_found: bool = False
 
     def __post_init__(self) -> None:
         self.bounds = Bounds(self.sites, self.number)

@@ -188,6 +188,8 @@ class PhasePaths:
         if self.effects.forgiven:
             self.steps //= SEARCHED
         while self.work or self.seen.waiting:
+            if self.faults and self.effects.until_found:
+                return
             if not self.work:
                 number, state = self.seen.next()
                 self.work.append((number, ARRIVED, state))

@@ -277,7 +277,8 @@ def _dropped(
     name, operands, location = drain.name, list(drain.operands), drain.location
     attributes = attributes_of(drain)
     drain.erase()
-    without = check_kernel(kernel, around, target, each_unfinished=True)
+    clean = not (_hazards(known) or known.summary.unknown)
+    without = check_kernel(kernel, around, target, each_unfinished=True, until_found=clean)
     if _hazards(without) <= _hazards(known) and without.summary.unknown <= known.summary.unknown:
         return True
     create(name, operands, (), attributes, ip=before(following), loc=location)

@@ -23,7 +23,9 @@ from mlir_async_pipe.bindings.raw_ops import (
     ancestors,
     defining_op,
     enclosing,
+    integer_attribute,
     is_block_argument,
+    operations,
     outermost,
     parent,
     type_text,
@@ -33,6 +35,7 @@ from mlir_async_pipe.bindings.raw_ops import (
 from mlir_async_pipe.chips.target import Chip
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.flow.region_flow import OUT, repeated_in, runs_again, successors, targets
+from mlir_async_pipe.facts.loops.annotations import PART_STAGES, STAGE, in_op_form
 from mlir_async_pipe.facts.values.memory_roots import (
     Root,
     Space,
@@ -43,16 +46,14 @@ from mlir_async_pipe.facts.values.memory_roots import (
 )
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
 from mlir_async_pipe.session.diagnostics import AsyncPipeError, PipelineError
-from mlir_async_pipe.vocabulary import (
-    accesses,
-    flag_order,
-    given_count,
-    named_row,
-    order_of,
-    queue_of,
-    row_of,
+from mlir_async_pipe.vocabulary import accesses, given_count, named_row, order_of, queue_of, row_of
+from mlir_async_pipe.vocabulary.control_flow import (
+    CALL_OPS,
+    REGION_ROWS,
+    SCOPE,
+    UNKNOWN,
+    scf_for_trips,
 )
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, REGION_ROWS, SCOPE, UNKNOWN
 from mlir_async_pipe.vocabulary.launch_ids import (
     Launches,
     Size,
@@ -147,7 +148,7 @@ class _Function:
     `workgroup` has the static bytes of those in workgroup memory, `workgroup_bytes` all of them.
     `previous` has the loop before one, by its place, where only pure ops stand between.
     `barriers` are the places of barriers and the spaces that they order, by the block that they stand in, `orders` those of other
-    ops that order memory for other threads, `flags` of these those that are no part of a phase; `calls` all calls;
+    ops that order memory for other threads; `calls` all calls;
     `queued` are the accesses of copies that are waited for by queues;
     `size` counts all ops, `lanes` are those of a wave where no chip is given.
     """
@@ -162,7 +163,6 @@ class _Function:
         default_factory=lambda: defaultdict(list)
     )
     orders: list[int] = field(default_factory=list)
-    flags: list[int] = field(default_factory=list)
     queued: list[QueuedAccess] = field(default_factory=list)
     calls: list[Operation] = field(default_factory=list)
     size: int = 0
@@ -255,27 +255,20 @@ class Surroundings:
         )
         return before, after
 
-    def conflicts_across(
-        self, loop: Operation, *, noalias_arguments: bool, of_ring: bool = False
-    ) -> set[Space]:
+    def conflicts_across(self, loop: Operation, *, noalias_arguments: bool) -> set[Space]:
         """The spaces of accesses outside of the loop that may meet each other where the loop alone stands in between: one
         before it and one after it, and any two in different rounds of what is around it; and of accesses that meet an
-        op there which orders memory for other threads.
-
-        `of_ring`: for a loop of tensor copies, without what is asked of its result alone: two rounds that write one
-        place (else each persistent kernel would count), and phases of mbarriers."""
+        op there which orders memory for other threads."""
         found, _, _ = self._span(loop)
         # Of what the function allocates nothing else names a part but what comes from anywhere.
         unknown = [key for key, root in found.reachable.items() if root.kind == "unknown"]
         spaces = set[Space]()
-        orders = found.flags if of_ring else found.orders
         for rounds in (1, 2) if runs_again(loop) else (1,):
             sides = [self._standing(loop, side, rounds) for side in (BEFORE, AFTER)]
             ordered = [
-                any(_any_between(orders, *each) for each in side[:rounds])
+                any(_any_between(found.orders, *each) for each in side[:rounds])
                 for side in self._beside(loop)
             ]
-            overwrite = not of_ring or rounds == 1
             for here, there in ((BEFORE, AFTER), (AFTER, BEFORE)):
                 for identity, (root, reads, writes) in sides[here].items():
                     if ordered[there]:
@@ -283,7 +276,7 @@ class Surroundings:
                     near = found.reachable if identity in found.reachable else unknown
                     for key in {identity, *near} & sides[there].keys():
                         other, other_reads, other_writes = sides[there][key]
-                        conflict = (writes and (other_reads or (other_writes and overwrite))) or (
+                        conflict = (writes and (other_reads or other_writes)) or (
                             reads and other_writes
                         )
                         if not conflict or not threads_may_meet(root, other):
@@ -403,6 +396,7 @@ def _read(function: Operation) -> _Function:
     last: dict[Any, Operation | None] = {}
     committed: dict[Any, int] = {}
     in_flight: dict[Queue | None, deque[QueuedAccess]] = defaultdict(deque)
+    drained = 0
     named = [(op.name, op) for op in walk(function)]
     found.size = len(named)
     names = {name for name, _ in named}
@@ -418,23 +412,25 @@ def _read(function: Operation) -> _Function:
             before = last.get(op.block)
             if before is not None:
                 found.previous[place] = before
+            if _will_be_drained(op):
+                drained = place + len(list(walk(op)))
         if row.barrier is not None:
             found.barriers[op.block].append((place, row.barrier(op)))
         elif order_of(op).orders:
             found.orders.append(place)
-            if flag_order(op).orders:
-                found.flags.append(place)
         if row.commits is not None:
             committed[op] = place
         if row.wait is not None and not given_count(op):
             up_to = committed.get(defining_op(op.operands[0]), -1) if op.operands else place
             waiting = in_flight[queue_of(op)]
             while waiting and waiting[0].place <= up_to:
-                waiting.popleft().over = place
+                first = waiting.popleft()
+                first.over = min(first.over, place)
         queue = queue_of(op)
         for access in accesses(op):
             if access.asynchronous and queue is not None:
-                each = QueuedAccess(place, queue, root_of(access.memory), access.writes)
+                over = drained - 1 if place < drained else inf
+                each = QueuedAccess(place, queue, root_of(access.memory), access.writes, over)
                 found.queued.append(each)
                 in_flight[queue].append(each)
         touches = _touches(op, place)
@@ -452,6 +448,17 @@ def _read(function: Operation) -> _Function:
             found.calls.append(op)
     found.workgroup_bytes = sum(found.workgroup.values())
     return found
+
+
+def _will_be_drained(loop: Operation) -> bool:
+    """Whether the loop becomes a pipeline, after which its copies are waited for: it has stages, and is not too short for them."""
+    if not in_op_form(loop):
+        return False
+    body, trips = operations(loop.regions[0].blocks[0]), scf_for_trips(loop)
+    return trips is None or (
+        all(PART_STAGES not in op.attributes for op in body)
+        and trips >= max(integer_attribute(op, STAGE) or 0 for op in body)
+    )
 
 
 def _touches(op: Operation, place: int) -> list[tuple[Root, RootAccess]]:

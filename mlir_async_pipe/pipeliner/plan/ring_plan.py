@@ -55,12 +55,14 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import (
     shared,
 )
 from mlir_async_pipe.pipeliner.plan.memory_limit import too_large, workgroup_bytes
-from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, StageOrder
-from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
+from mlir_async_pipe.pipeliner.plan.ring_barriers import (
     barriers_to_drop,
-    check_independent,
     ends_after_barrier,
     ordered_outside,
+)
+from mlir_async_pipe.pipeliner.plan.ring_stages import Asked, RingStages, StageOrder
+from mlir_async_pipe.pipeliner.plan.tensor_tiles import (
+    check_independent,
     ring_buffers,
     users_of_memory,
 )

@@ -1,7 +1,7 @@
 """Accesses outside of a loop of tensor copies that only its barriers order stay ordered, whoever copies; where nothing
 needs that, no barrier is written.
 
-Covers: pipeliner/plan/tensor_tiles.py, pipeliner/plan/ring_plan.py, pipeliner/dependence/surroundings.py
+Covers: pipeliner/plan/ring_barriers.py, pipeliner/plan/ring_plan.py, pipeliner/dependence/surroundings.py
 """
 
 from __future__ import annotations
@@ -44,6 +44,17 @@ FREE = {
     "loads": (LOAD, IN_LOOP, ""),
     "other memory": (STORE, "", LOAD.replace("%P", "%O")),
     "a barrier of its own": (STORE, "", f"{BARRIER}\n{LOAD}"),
+    "what the same thread stored": (STORE, "", LOAD.replace("%other", "%t")),
+}
+# In rounds: each stores to places of its own threads, or of others than the round before.
+ANOTHER = """%turned = arith.addi %t, %e : index
+%place = arith.remui %turned, %i128 : index
+memref.store %one, %P[%place] : memref<128xf32>"""
+ROUNDS = {"after the loop": ("", "", ANOTHER), "before the loop": (ANOTHER, "", "")}
+FREE_ROUNDS = {
+    "places of its threads": ("", "", STORE),
+    "rows of rounds": ("", "", "memref.store %one, %R[%e, %other] : memref<3x128xf32>"),
+    "nothing": ("", "", ""),
 }
 FORMS = {
     "copies spread": {},
@@ -53,9 +64,12 @@ FORMS = {
 }
 
 
+ARRAYS = dict.fromkeys("PQO", "memref<128xf32>") | {"R": "memref<3x128xf32>"}
+
+
 def accesses_around(loop: TensorLoop, case: tuple[str, str, str], fence: str = "") -> str:
     """The loop with the accesses of a case; its last barrier orders `fence` alone."""
-    arrays = ", ".join(f"%{name}: memref<128xf32> {{llvm.noalias}}" for name in "PQO")
+    arrays = ", ".join(f"%{name}: {kind} {{llvm.noalias}}" for name, kind in ARRAYS.items())
     made = """%t = gpu.thread_id x
 %last = arith.constant 127 : index
 %one = arith.constant 1.0 : f32
@@ -86,7 +100,7 @@ def barriers(module: Any) -> Iterator[Any]:
 
 def races(module: Any, loop: TensorLoop) -> bool:
     given = loop.arguments()
-    arrays = [np.full(128, n, np.float32) for n in (2, 3, 4)]
+    arrays = [np.full(128, n, np.float32) for n in (2, 3, 4)] + [np.zeros((3, 128), np.float32)]
     threads = int(re.search(r"known_block_size = array<i32: (\d+)", str(module))[1])
     arguments = [*given[:2], *arrays, *given[2:]]
     return any(
@@ -134,6 +148,30 @@ def test_the_one_barrier_that_stays_orders_what_all_of_them_did() -> None:
         assert is_proven(module)
         pipeline(module, target="nvvm:sm_90a", check="none")
         assert is_proven(module) and len([*barriers(module)]) == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ROUNDS)
+def test_rounds_that_store_to_places_of_others_meet_in_between(name: str, form: str) -> None:
+    loop = replace(LOOP, executions=3, **FORMS[form])
+    with new_context():
+        module = parse(accesses_around(loop, ROUNDS[name]))
+        assert is_proven(module) and not races(module, loop)
+        pipeline(module, target="nvvm:sm_90a", check="none")
+        assert is_proven(module) and not races(module, loop)
+        for op in barriers(module):
+            op.erase()
+        assert not is_proven(module) and races(module, loop)
+
+
+@pytest.mark.parametrize("name", FREE_ROUNDS)
+def test_rounds_that_store_to_places_of_their_own_need_no_barrier(name: str) -> None:
+    loop = replace(LOOP, executions=3, roles="specialised")
+    with new_context():
+        module = parse(accesses_around(loop, FREE_ROUNDS[name]))
+        pipeline(module, target="nvvm:sm_90a", check="none")
+        assert not [*barriers(module)]
+        assert is_proven(module) and not races(module, loop)
 
 
 # Kernels of others: blocks of a cluster, two groups in turn, products in tensor memory ------------

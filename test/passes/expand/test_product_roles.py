@@ -211,7 +211,8 @@ REFUSALS = {
 @pytest.mark.parametrize("words", REFUSALS)
 def test_what_is_refused_stays_as_it_was(words):
     code, old, new = REFUSALS[words]
-    text = MANY.module()
+    # Of more threads than rows some would store to the rows of others, which a round before had stored to, too.
+    text = (ONE if words.startswith("a block") else MANY).module()
     assert old in text
     text = text.replace(old, new)
     if words.startswith("writes"):

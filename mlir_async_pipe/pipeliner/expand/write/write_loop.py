@@ -325,6 +325,7 @@ class LoopWriter:
         """Write everything; returns what replaces the results of the loop."""
         plan, steps = self.plan, self.plan.synchronisation
         self._write_barrier(plan.boundary.before)
+        self.over = self._before_the_first()
         for t in range(self.last_stage):
             part = Prologue(t, self.values, plan.short_trip == "predicate", plan.peeled)
             self._write_step(part, steps.prologue[t])
@@ -414,16 +415,21 @@ class LoopWriter:
         self._carry(list(outer.results), self.last_stage + 1)
         return inner
 
-    def _entries(self) -> list[Value]:
-        """What all that is carried holds when the kernel begins."""
-        # One empty group a queue stands for tokens of groups that never were.
+    def _before_the_first(self) -> dict[Value, Value]:
+        """The tokens of groups that never were: one empty group a queue, older than those of the prologue, which may stay in
+        flight when the kernel's first steps wait for it."""
         empty: dict[str, Value] = {}
-        over: dict[Value, Value] = {}
         for group in self.plan.synchronisation.over:
             if group.queue not in empty:
                 empty[group.queue] = self._empty_group(group)
-            over[self.kernel.tokens[group.number]] = empty[group.queue]
-        entries = [self._entry(source, n, over) for source, n in self._lines]
+        return {
+            self.kernel.tokens[group.number]: empty[group.queue]
+            for group in self.plan.synchronisation.over
+        }
+
+    def _entries(self) -> list[Value]:
+        """What all that is carried holds when the kernel begins."""
+        entries = [self._entry(source, n) for source, n in self._lines]
         for recurrence in self.recurrences:
             entries += recurrence.entries(self.last_stage)
         return entries
@@ -442,14 +448,14 @@ class LoopWriter:
             following += recurrence.advanced()
         return following
 
-    def _entry(self, source: ValueSource, n: int, over: dict[Value, Value]) -> Value:
+    def _entry(self, source: ValueSource, n: int) -> Value:
         """What register r_n holds when the kernel begins. Before the first iteration a token is
         that of the step's empty group, or of one in `over`."""
         step, stage = self.last_stage - n, self.sources.stage_of_maker(source.value, 0)
         if source.chain or step >= stage:
             return self.values.made(source, stage, step)
         empty = self.values.written.get((source.value, stage, step))
-        return over[source.value] if empty is None else empty
+        return self.over[source.value] if empty is None else empty
 
     def _ends_of_stages(self) -> dict[int, Value | None]:
         """For a predicated kernel: where the induction variable of the kernel, which is that of
