@@ -341,6 +341,23 @@ NUMBERS = [
     ("cvt.u8.u32 %h1, %r1; cvt.s32.s16 %r3, %h1", lambda n, m: n & 255),
     ("mul.hi.u32 %r3, %r1, -1431655765", lambda n, m: n * 2863311531 >> 32),
     ("mul.hi.s32 %r3, %r1, -7", lambda n, m: signed(n) * -7 >> 32),
+    *(
+        (
+            f"mov.b64 %d2, {{%r1, %r4}}; mul.hi.{kind}64 %d2, {factors}; cvt.u32.u64 %r3, %d2",
+            meaning,
+        )
+        for kind, factors, meaning in (
+            (
+                "u",
+                "%d2, 6148914691236517206",
+                lambda n, m: (m << 32 | n) * 6148914691236517206 >> 64,
+            ),
+            ("u", "%d2, -3", lambda n, m: (m << 32 | n) * (2**64 - 3) >> 64),
+            ("u", "%d2, %d2", lambda n, m: (m << 32 | n) ** 2 >> 64),
+            ("s", "-7, %d2", lambda n, m: (signed(m) << 32 | n) * -7 >> 64),
+            ("s", "%d2, %d2", lambda n, m: (signed(m) << 32 | n) ** 2 >> 64),
+        )
+    ),
     ("min.u32 %r3, %r1, -5", lambda n, m: min(n, 2**32 - 5)),
     ("not.b32 %r3, %r1", lambda n, m: ~n),
     ("abs.s32 %r3, %r1", lambda n, m: abs(signed(n))),
