@@ -10,10 +10,7 @@ come in two parts, with the upper half of the product between them.
 
     if ((x | y) >> 32 == 0)  zext (trunc x / trunc y)  else  x / y      -->      x / y
 
-LLVM divides 64 bits so, since 32 are faster: both ways give one number. The upper half of another product of 64 bits
-is asked for as one, so that no number has 128:
-
-    trunc (zext x : i64 to i128 * zext y >> 64)      -->      arith.mului_extended x, y
+LLVM divides 64 bits so, since 32 are faster: both ways give one number.
 """
 
 from __future__ import annotations
@@ -28,7 +25,6 @@ from mlir_async_pipe.bindings.raw_ops import (
     before,
     constant,
     constant_value,
-    create,
     defining_op,
     erase,
     functions,
@@ -54,15 +50,14 @@ def write_divisions(root: Any) -> None:
             found = _division(op)
             if found is not None:
                 _write(op, *found)
-        for op in walk_named(function, "llvm.trunc".__eq__):
-            _write_upper_half(op)
-        # The product of 64 bits has 128, which nothing else needs.
+        # The products of divisions, which nothing else needs.
         for op in reversed(list(walk_named(function, _PRODUCT.__contains__))):
-            if not users(op.results[0]):
+            if not any(map(users, op.results)):
                 erase([op])
 
 
-_PRODUCT = ("llvm.lshr", "llvm.trunc", "llvm.mul", "llvm.zext", "llvm.sext", "llvm.mlir.constant")
+_HALVES = "arith.mului_extended"
+_PRODUCT = ("llvm.lshr", "llvm.trunc", "llvm.mul", _HALVES, "llvm.zext", "llvm.mlir.constant")
 _BRANCH = "llvm.cond_br"
 
 
@@ -134,8 +129,13 @@ def _division(op: Operation) -> tuple[Value, int] | None:
     product = defining_op(op.operands[0])
     if shift is None or product is None:
         return None
-    if product.name == "llvm.trunc":
-        # mul.hi, and a shift of the upper half.
+    halves = product.name == _HALVES
+    if halves:
+        # mul.hi of 64 bits, and a shift of the upper half; of fewer bits below.
+        if op.operands[0] != product.results[1]:
+            return None
+        shift += _bits(op.results[0])
+    elif product.name == "llvm.trunc":
         upper = defining_op(product.operands[0])
         if upper is None or upper.name != "llvm.lshr":
             return None
@@ -144,11 +144,11 @@ def _division(op: Operation) -> tuple[Value, int] | None:
         if first is None or product is None or first != _bits(op.results[0]):
             return None
         shift += first
-    if product.name != "llvm.mul":
+    if not halves and product.name != "llvm.mul":
         return None
     a, b = product.operands
     for one, other in ((a, b), (b, a)):
-        divided, factor = _extended(one), constant_value(other)
+        divided, factor = one if halves else _extended(one), constant_value(other)
         if divided is not None and factor is not None:
             factor %= 1 << _bits(product.results[0])
             by = divisor(factor, shift, _bits(divided))
@@ -190,43 +190,6 @@ def _write(op: Operation, divided: Value, by: int) -> None:
     for product in users(quotient):
         if product.name == "llvm.mul":
             _write_remainders(product, divided, by)
-
-
-def _write_upper_half(op: Operation) -> None:
-    upper = defining_op(op.operands[0])
-    product = defining_op(upper.operands[0]) if upper is not None else None
-    if product is None or upper is None or (upper.name, product.name) != ("llvm.lshr", "llvm.mul"):
-        return
-    half, shift = op.results[0].type, constant_value(upper.operands[1])
-    if (_bits(product.results[0]), _bits(op.results[0]), shift) != (128, 64, 64):
-        return
-    for name, extended in _EXTENDED.items():
-        factors = [_half(factor, name, op) for factor in product.operands]
-        known = [factor for factor in factors if factor is not None]
-        if len(known) == 2:
-            both = create(extended, known, (half, half), ip=before(op), loc=op.location)
-            op.results[0].replace_all_uses_with(both.results[1])
-            erase([op])
-            return
-
-
-def _half(factor: Value, extends: str, at: Operation) -> Value | None:
-    """The 64 bits that a factor of 128 is, extended so."""
-    made, number = defining_op(factor), constant_value(factor)
-    if made is not None and made.name == extends:
-        return made.operands[0] if _bits(made.operands[0]) == 64 else None
-    if number is None:
-        return None
-    # Bindings give numbers of more than 64 bits without a sign.
-    low, high = number % (1 << 64), number % (1 << 128) >> 64
-    negative = low >> 63
-    sign = (1 << 64) - 1 if negative and extends == "llvm.sext" else 0
-    if high != sign:
-        return None
-    return constant(low - (negative << 64), at.results[0].type, before(at), at.location)
-
-
-_EXTENDED = {"llvm.zext": "arith.mului_extended", "llvm.sext": "arith.mulsi_extended"}
 
 
 def _write_remainders(product: Operation, divided: Value, by: int) -> None:

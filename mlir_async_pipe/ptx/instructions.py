@@ -364,6 +364,10 @@ def _product(w: FunctionWriter, i: Instruction, factors: list[Operand]) -> Value
     a, b = (w.read(factor, TYPES[kind]) for factor in factors)
     if half == "lo":
         return w.binary("llvm.mul", a, b)
+    if half == "hi" and bits == 64:
+        # So that no number has 128 bits.
+        name = "arith.mulsi_extended" if signed else "arith.mului_extended"
+        return w.op(name, (a, b), results=(a.type, a.type))[1]
     wide = w.binary("llvm.mul", w.extended(a, 2 * bits, signed), w.extended(b, 2 * bits, signed))
     if half == "wide":
         return wide

@@ -109,18 +109,23 @@ def races(module: Any, loop: TensorLoop) -> bool:
     )
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ORDERED)
-def test_what_only_the_loops_barriers_ordered_stays_ordered(name: str, form: str) -> None:
-    loop = replace(LOOP, **FORMS[form])
+def stays_ordered(loop: TensorLoop, case: tuple[str, str, str]) -> None:
+    """By barriers without which the result races."""
     with new_context():
-        module = parse(accesses_around(loop, ORDERED[name]))
+        module = parse(accesses_around(loop, case))
         assert is_proven(module) and not races(module, loop)
         pipeline(module, target="nvvm:sm_90a", check="none")
         assert is_proven(module) and not races(module, loop)
         for op in barriers(module):
             op.erase()
         assert not is_proven(module) and races(module, loop)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ORDERED)
+def test_what_only_the_loops_barriers_ordered_stays_ordered(name: str, form: str) -> None:
+    loop = replace(LOOP, **FORMS[form])
+    stays_ordered(loop, ORDERED[name])
 
 
 @pytest.mark.parametrize("name", FREE)
@@ -154,14 +159,7 @@ def test_the_one_barrier_that_stays_orders_what_all_of_them_did() -> None:
 @pytest.mark.parametrize("name", ROUNDS)
 def test_rounds_that_store_to_places_of_others_meet_in_between(name: str, form: str) -> None:
     loop = replace(LOOP, executions=3, **FORMS[form])
-    with new_context():
-        module = parse(accesses_around(loop, ROUNDS[name]))
-        assert is_proven(module) and not races(module, loop)
-        pipeline(module, target="nvvm:sm_90a", check="none")
-        assert is_proven(module) and not races(module, loop)
-        for op in barriers(module):
-            op.erase()
-        assert not is_proven(module) and races(module, loop)
+    stays_ordered(loop, ROUNDS[name])
 
 
 @pytest.mark.parametrize("name", FREE_ROUNDS)
