@@ -50,7 +50,8 @@ class Precision:
     act unlike others of their class. `aligned`: lanes of a warp that come to one op wait for each other. `rings`:
     bytes that are slots of rings, by root. `conditions`: comparisons whose outcome is never forgotten;
     `until`: pairs of values, the first of which is remembered until the second is made, since it is the same comparison.
-    `unlike`: threads may load different numbers from one place of workgroup memory.
+    `unlike`: threads may load different numbers from one place of workgroup memory. `abreast`: iterations of a loop are
+    counted until all roles that come to one like it have begun that.
     """
 
     tracked: frozenset[int] = frozenset()
@@ -64,6 +65,7 @@ class Precision:
     conditions: frozenset[Atom] = frozenset()
     until: frozenset[tuple[int, int]] = frozenset()
     unlike: bool = False
+    abreast: bool = False
 
     def joined(self, more: Mapping[str, Any]) -> Precision:
         """This and `more` of some fields."""

@@ -70,13 +70,23 @@ def test_states_of_a_ring_grow_as_its_slots_do(states):
     assert six - four <= 2 * (four - two)
 
 
-@pytest.mark.parametrize("roles", ["specialised", "ping-pong"])
-def test_states_of_a_persistent_kernel_are_as_many_for_any_number_of_slots(states, roles):
+@pytest.mark.parametrize(
+    "gemm",
+    [
+        HopperGemm(tile_n=64, persistent=True, roles="specialised"),
+        HopperGemm(tile_n=64, persistent=True, roles="ping-pong"),
+        HopperGemm(
+            tile_n=64, persistent=True, roles="specialised", cluster=2, store="tma", out="f16"
+        ),
+    ],
+    ids=["specialised", "ping-pong", "cluster"],
+)
+def test_states_of_a_persistent_kernel_are_as_many_for_any_number_of_slots(states, gemm):
     """Which slot comes next is not told apart, nor what else was done in earlier tiles: a state for each position in
     the ring doubles them from 4 slots to 8, and one for each two positions makes them four times as many."""
 
     def pipelined(slots: int) -> str:
-        module = parse(HopperGemm(tile_n=64, stages=slots, persistent=True, roles=roles).module())
+        module = parse(replace(gemm, stages=slots).module())
         pipeline(module, check="none")
         return str(module)
 

@@ -510,7 +510,7 @@ class BlockMemory:
         self._written(touch)
 
     def _written(self, touch: Touch) -> None:
-        self.generic[touch] = Fenced(touch, False, self.clocks.event(self._threads(touch)))
+        self.generic[touch] = Fenced(False, self.clocks.event(self._threads(touch)))
         self.tensor.lost(touch.region.root)
 
     def fence(self, mask: int, shown: frozenset[str]) -> None:
@@ -527,7 +527,7 @@ class BlockMemory:
             sees = self.clocks.sees(mask, write.done)
             if not write.fenced and (sees or not touch.by & ~mask):
                 by = mask if sees else touch.by
-                write = Fenced(touch, True, self.clocks.event(by))
+                write = Fenced(True, self.clocks.event(by))
             after = write.after | mask if sees and not is_map(touch.region) else write.after
             self.generic[touch] = write._replace(after=after)
 
@@ -756,21 +756,26 @@ class BlockMemory:
         for product in self.tensor.running(self._threads(touch), self.clocks):
             for read in product.reads:
                 self._refuse("source-overwritten", touch, read, _MULTIPLIED[self.together])
+        root = touch.region.root
         for (reads, queue), event in self.over.items():
+            if not (proxy or queue):
+                continue
+            # Most reads are of other memory: this is asked for each store of an epilogue.
+            near = [read for read in reads if root < 0 or read.region.root == root]
             # Products of a warpgroup read for all lanes of a warp, so one that knows of it knows that of all.
             of_warps = queue and self.clocks.classes.aligned
             threads = self._threads(touch)
-            if of_warps and self.clocks.knows(threads, event):
+            if not near or (of_warps and self.clocks.knows(threads, event)):
                 continue
-            if (proxy or queue) and not self._knows(touch, reads[0], event):
+            if not self._knows(touch, reads[0], event):
                 told = queue == WGMMA.name and self.clocks.knows_of_groups(threads, event)
-                for read in reads:
+                for read in near:
                     why = _READ[self.together]
                     self._refuse("missing-barrier", touch, read, why, OF_A_WARP if told else "")
 
     def _check_written(self, touch: Touch, fences: bool) -> None:
         root = touch.region.root
-        for write, fenced, done, after in self.generic.values():
+        for write, (fenced, done, after) in self.generic.items():
             # Most writes are elsewhere: this is asked for each product and each store of an epilogue.
             if root >= 0 and write.region.root != root:
                 continue
@@ -783,7 +788,7 @@ class BlockMemory:
 
     def _check_map(self, touch: Touch) -> None:
         """A tensor copy reads its map: through a proxy of its own, after a release and an acquire."""
-        for write, released, done, after in self.generic.values():
+        for write, (released, done, after) in self.generic.items():
             if not meet(write.region, touch.region):
                 continue
             if not released:
@@ -822,9 +827,8 @@ class Landed(NamedTuple):
 
 
 class Fenced(NamedTuple):
-    """A generic write, `done` at last by a fence if it is `fenced`; threads `after` made one since they saw it."""
+    """When generic writes were `done`, at last by a fence if they are `fenced`; threads `after` made one since they saw them."""
 
-    touch: Touch
     fenced: bool
     done: Event
     after: int = 0

@@ -199,7 +199,7 @@ def _follow(
 def _roles(numbers: PathNumbers, classes: WarpClasses) -> tuple[PhasePaths, Followed]:
     """Follow roles in loops of any length; as many states merged as can be if nothing is wrong even so, then fewer."""
     forgiven = numbers.effects.forgiven
-    rings = None if numbers.blocks.threads or forgiven else Rotations.of(numbers)
+    rings = None if forgiven else Rotations.of(numbers)
     for rung in MERGED:
         # A wait whose parity is forgiven depends on who waited before.
         if (rung is not Rung.DONE and forgiven) or (rung is Rung.ROTATED and not rings):
@@ -387,7 +387,17 @@ def _choices(
 
     for steps in range(FARTHEST + 1):
         for numbers in chosen(order, {}, steps):
-            yield {given[n]: _number(form, numbers) for n, form in made.items()}
+            if all(_holds(direction, ends, numbers) for direction, ends in known.ranges.items()):
+                yield {given[n]: _number(form, numbers) for n, form in made.items()}
+
+
+def _holds(direction: Direction, ends: Range, numbers: Numbers) -> bool:
+    """Whether a condition may hold of chosen numbers: of a product none is chosen by itself."""
+    if not all(part in numbers for atom, _ in direction for part in factors(atom)):
+        return True
+    low, high = ends
+    number = _number(Form(0, direction), numbers)
+    return (low is None or low <= number) and (high is None or number <= high)
 
 
 def _made_of(number: int, atom: Atom, state: PathState, ratios: list[Atom]) -> Form:

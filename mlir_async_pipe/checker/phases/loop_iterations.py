@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from itertools import product as product_of
@@ -21,10 +21,11 @@ from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, multiplied
 from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, form_of, normal, trip_count
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
-from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState
+from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState, Strand
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions, moved
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.step_graph import Flow, Loop, Run
+from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS
 
@@ -49,6 +50,7 @@ class LoopIterations:
     rung: Rung
     roles: bool = False
     some_long: bool = False
+    _later_loops: dict[int, list[int]] = field(default_factory=dict)
 
     def suppose_steps(self, known: Knowledge, given: Callable[[int], Value]) -> None:
         """The step that a kernel gets for a loop of its first block is 1 or more, for else nobody says
@@ -232,7 +234,8 @@ class LoopIterations:
             if theirs.over >= 0
             and (since := _later_begun(begun, self._begun(state, other, strand))) is not None
         ]
-        if not alike and over < counted + MORE_ALONE:
+        later_ones = self.precision.abreast and self._some_begin_later(state, begun)
+        if (later_ones or not alike) and over < counted + MORE_ALONE:
             return
         if not alike and state.others:
             state.doubtful = True
@@ -261,6 +264,30 @@ class LoopIterations:
             distance = since + step * (strand.iterations[other].over - over)
             strand.iterations[other] = Iteration(forms.add(own, Form(distance)), step)
             self._count_on(state, strand, other, later)
+
+    def _some_begin_later(self, state: PathState, begun: tuple[Form, Form | None, int]) -> bool:
+        """Whether a role is in no loop like one that has begun, and comes to one: when it begins it is a known number of
+        iterations behind only as long as these are counted."""
+
+        def alike(strand: Strand, loop: int) -> bool:
+            return _later_begun(begun, self._begun(state, loop, strand)) is not None
+
+        return any(
+            not any(alike(strand, loop) for loop in strand.iterations)
+            and any(alike(strand, loop) for loop in self._entered_after(strand.block))
+            for strand in state.others
+        )
+
+    def _entered_after(self, block: int) -> list[int]:
+        """The loops with bounds that may be entered from a block on."""
+        if block not in self._later_loops:
+            later = reached([block], self.flow.after)
+            self._later_loops[block] = [
+                loop
+                for loop, holder, _ in self.flow.edges_of_loops("enter")
+                if holder.number in later and self.flow.loops[loop].bounds is not None
+            ]
+        return self._later_loops[block]
 
     def _counts(self, state: PathState, number: int, target: int) -> bool:
         """Whether a loop without bounds counts by a number that it carries: from where that is large, how often it

@@ -301,6 +301,9 @@ class PhasePaths:
                 waiting = {one.blocked[0].op for one in state.others if one.blocked is not None}
                 if not self.loops.precision.apart.isdisjoint(waiting):
                     return
+                if self.rung in MERGED and not self.loops.precision.abreast:
+                    # A role that began a loop after others had been left open may seem to be iterations ahead.
+                    raise RefineError(abreast=True)
                 raise deadlock(state)
             if role.edge is not None:
                 self._take(role.edge, state)

@@ -152,7 +152,7 @@ class RingMoves:
 
     def rotate(self, memory: Any, by: int) -> None:
         """Make a memory of roles that of the beginning `by` tiles later."""
-        if memory.tensor.cores or memory.blocks.threads:
+        if memory.tensor.cores:
             raise NotFollowedError("rings")
         to = {key: self.key(key, by) for key in memory.mbarriers}
         if any(key not in memory.mbarriers for key, _ in to.values()):
@@ -192,8 +192,7 @@ class RingMoves:
             for one in memory.brought.values()
         ]
         memory.brought = {(o.copy.region, o.copy.op, o.copy.sources): o for o in landed}
-        generic = [one._replace(touch=touched(one.touch)) for one in memory.generic.values()]
-        memory.generic = {one.touch: one for one in generic}
+        memory.generic = {touched(write): one for write, one in memory.generic.items()}
 
 
 def _places(call: Call) -> list[tuple[int, int, int]]:

@@ -18,8 +18,8 @@ from operator import or_
 from typing import NamedTuple
 
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
-from mlir_async_pipe.checker.phases.block_memory import BlockMemory, Noted
-from mlir_async_pipe.checker.phases.mbarrier_state import NAMED, End, Key, Mbarrier
+from mlir_async_pipe.checker.phases.block_memory import BlockMemory, Fenced, Noted
+from mlir_async_pipe.checker.phases.mbarrier_state import NAMED, End, Key, Mbarrier, Touch
 from mlir_async_pipe.checker.phases.tensor_state import Read
 from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Event, Known, WarpClocks
 
@@ -53,7 +53,7 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
         memory.clocks.classes.groups,
         frozenset([shape for _, _, shape in noted]),
         frozenset(memory.queues.items()),
-        frozenset([(touch, one.fenced, one.after) for touch, one in memory.generic.items()]),
+        frozenset([(writes, one.fenced, one.after) for one, writes in _written(memory)]),
         frozenset(tensor.cores),
         frozenset(tensor.fenced),
         frozenset(pending),
@@ -172,14 +172,23 @@ def _each_event_of_others(memory: BlockMemory, rule: Rule) -> None:
     for stored in memory.dones():
         for what, event in stored.items():
             stored[what] = rule(("done", what), event)
-    for touch, write in memory.generic.items():
-        memory.generic[touch] = write._replace(done=rule(("written", touch), write.done))
+    for one, writes in _written(memory):
+        done = one._replace(done=rule(("written", writes), one.done))
+        memory.generic.update(dict.fromkeys(writes, done))
     for load, read in memory.tensor.loads.items():
         landed, fenced = (event and rule((step, load), event) for step, event in enumerate(read))
         memory.tensor.loads[load] = Read(landed, fenced)
     for use, products in memory.tensor.uses():
         for product, at in products.items():
             products[product] = rule((use, product), (at,))[0]
+
+
+def _written(memory: BlockMemory) -> list[tuple[Fenced, frozenset[Touch]]]:
+    """The generic writes, those together that were done by one event: all that a thread stores of a tile, say."""
+    found: dict[Fenced, list[Touch]] = {}
+    for write, one in memory.generic.items():
+        found.setdefault(one, []).append(write)
+    return [(one, frozenset(writes)) for one, writes in found.items()]
 
 
 def _clock_pairs(memory: BlockMemory) -> Iterator[ClockPair]:
@@ -269,16 +278,12 @@ def _first(levels: list[tuple[int, int]], known: int) -> int:
 
 def _chains(everybody: list[int], all_bits: int) -> list[Levels]:
     """What a class did in as many orders as it takes for everybody to know of the first of each."""
-    bits = list(_each(all_bits))
-    knowing = dict.fromkeys(bits, 0)
-    for who, mine in enumerate(everybody):
-        mine &= all_bits
-        for bit in bits:
-            if mine & bit:
-                knowing[bit] |= 1 << who
-    alike: dict[int, int] = {}
-    for bit, who in knowing.items():
-        alike[who] = alike.get(who, 0) | bit
+    # Bits of which the same ones know, by these.
+    alike = {0: all_bits} if all_bits else {}
+    for number, mine in enumerate(everybody):
+        parts = [(who, bits & mine, bits & ~mine) for who, bits in alike.items()]
+        alike = {who: rest for who, _, rest in parts if rest}
+        alike |= {who | 1 << number: known for who, known, _ in parts if known}
     chains: list[Levels] = []
     least: list[int] = []
     for who in sorted(alike, key=lambda who: (-who.bit_count(), who)):
