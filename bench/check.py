@@ -33,10 +33,12 @@ OPS = (10, 100, 1000, 10_000)
 GROUPS = (2, 4, 8, 16)
 STAGES = (8, 16, 32, 64)
 STORES = (64, 128, 256, 512)
+PERSISTENT: dict[str, Any] = {"roles": "specialised", "persistent": True}
 ROLES: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
     "specialised": ({"roles": "specialised"}, (2, 3, 4, 6, 8)),
-    "persistent": ({"roles": "specialised", "persistent": True}, (2, 3, 4, 6, 8)),
+    "persistent": (PERSISTENT, (2, 3, 4, 6, 8)),
     "ping-pong": ({"roles": "ping-pong", "persistent": True}, (2, 3, 4, 6, 8)),
+    "in clusters": ({"cluster": 2, "store": "tma", "out": "f16"} | PERSISTENT, (2, 3, 4, 6, 8)),
 }
 ROWS = 17
 SHARED = f"memref<{ROWS}x32xf32, #gpu.address_space<workgroup>>"

@@ -5,13 +5,14 @@
     mul(block_id x, block_dim x) + tid x        one number for each thread of the grid
 
 Along an axis whose size nothing says, a kernel that reads its block id runs as any number of
-blocks; one that never reads it runs as one.
+blocks; one that never reads it runs as one, or as those of one cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from mlir_async_pipe.bindings import ir
@@ -37,6 +38,8 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     Kind,
     Launches,
     LaunchId,
+    Size,
+    cluster_size,
     grid_size,
     id_of,
     launch_id,
@@ -52,10 +55,12 @@ EVERYWHERE = "own of thread"
 @dataclass(frozen=True)
 class GridBlocks:
     """Blocks in x, y, z; None where a kernel may run as any number of them. `stated`: the kernel or
-    its launch says so, else an axis that nobody reads is taken to have one."""
+    its launch says so, else an axis that nobody reads is taken to have one, or those of one `cluster` (None: of
+    unknown size)."""
 
     sizes: tuple[int | None, int | None, int | None] = (1, 1, 1)
     stated: bool = False
+    cluster: Size | None = None
 
     @property
     def several(self) -> bool:
@@ -69,12 +74,12 @@ class GridBlocks:
 
 def grid_of(kernel: Operation, flow: Flow, grids: Launches, *, several: bool) -> GridBlocks:
     """The grid of a kernel; `several`: axes whose block id is never read may have blocks too."""
-    known = grid_size(kernel, grids)
+    known, cluster = grid_size(kernel, grids), cluster_size(kernel)
     if known is not None:
-        return GridBlocks(known, stated=True)
+        return GridBlocks(known, stated=True, cluster=cluster)
     read = set(range(3)) if several else _axes_read(kernel, flow)
-    x, y, z = (None if axis in read else 1 for axis in range(3))
-    return GridBlocks((x, y, z))
+    x, y, z = (None if n in read else size for n, size in enumerate(cluster or (1, 1, 1)))
+    return GridBlocks((x, y, z), cluster=cluster)
 
 
 def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
@@ -84,7 +89,7 @@ def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
             known = id_of(run.op)
             if known is None:
                 found.add(thread_dimension(run.op))
-            elif known.kind == "block":
+            elif known.kind in ("block", "cluster"):
                 found.add(known.axis)
     if kernel.name == "gpu.launch":
         arguments = list(kernel.regions[0].blocks[0].arguments)[:3]
@@ -200,7 +205,7 @@ def argument_form(value: Any, threads: Threads) -> Form | None:
     return None if known is None else _given(known, threads, LAUNCH_SYMBOLS.get(known.kind))
 
 
-def id_form(op: Any, threads: Threads) -> Form | None:
+def id_form(op: Any, threads: Threads, grid: GridBlocks) -> Form | None:
     """The form of an op that says where in the launch a thread stands; None for other ops."""
     if op.name == "gpu.global_id":
         axis = thread_dimension(op)
@@ -217,6 +222,8 @@ def id_form(op: Any, threads: Threads) -> Form | None:
         return None
     if known.kind in ("lane", "subgroup"):
         return forms.of_atom(Atom("tid", "lane" if known.kind == "lane" else "warp"))
+    if grid.cluster is not None and (form := _in_cluster(known, grid.cluster, grid)) is not None:
+        return form
     return _given(known, threads, LAUNCH_SYMBOLS.get(known.kind, op.name))
 
 
@@ -227,6 +234,37 @@ def _given(known: LaunchId, threads: Threads, name: str | None) -> Form | None:
     if known.kind == "block_size" and threads.size is not None:
         return Form(threads.size[known.axis])
     return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
+
+
+def _in_cluster(known: LaunchId, cluster: Size, grid: GridBlocks) -> Form | None:
+    """An id that says where in its cluster, or in which one, a block is: clusters tile the grid (PTX ISA, %clusterid).
+
+    gpu.cluster_block_id y, in clusters of two along y      block_id y mod 2
+    """
+    facts, at = launch_facts(grid), cluster[known.axis]
+
+    def along(kind: Kind, axis: int = known.axis) -> Form:
+        return forms.of_atom(Atom("symbol", (LAUNCH_SYMBOLS[kind], axis)))
+
+    def inside(axis: int) -> Form:
+        return forms.modulo(along("block", axis), cluster[axis], facts)
+
+    match known.kind:
+        case "cluster_block":
+            return inside(known.axis)
+        case "cluster_rank":
+            x, y, z = map(inside, range(3))
+            height = forms.scale(forms.add(y, forms.scale(z, cluster[1])), cluster[0])
+            return forms.add(x, height)
+        case "cluster":
+            return forms.floor_divide(along("block"), at, facts)
+        case "cluster_count":
+            return forms.floor_divide(along("grid_size"), at, facts)
+        case "cluster_size":
+            return Form(at)
+        case "cluster_blocks":
+            return Form(prod(cluster))
+    return None
 
 
 def firsts_of(shares: tuple[Share, ...], threads: Threads) -> list[Form]:
@@ -295,7 +333,7 @@ def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> Knowns:
         if not product.nsw or product.bits < 32 or factor is None or factor < 1:
             continue
         quotient = ((1 << (product.bits - 1)) - 1) // factor
-        for atom, divisor in _block_ids(step.op, threads):
+        for atom, divisor in _block_ids(step.op, threads, grid):
             most = quotient * divisor + divisor - 1
             known = facts[atom]
             if known.high is None or most < known.high:
@@ -303,7 +341,7 @@ def believed(flow: Flow, threads: Threads, grid: GridBlocks) -> Knowns:
     return facts
 
 
-def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:
+def _block_ids(op: Operation, threads: Threads, grid: GridBlocks) -> Iterator[tuple[Atom, int]]:
     """The block ids that an op reads through casts and divisions by a constant, which is given."""
     for operand in op.operands:
         source: Value = operand
@@ -313,7 +351,7 @@ def _block_ids(op: Operation, threads: Threads) -> Iterator[tuple[Atom, int]]:
             divisor *= found
             source = above.operands[0]
             above = defining_op(source)
-        form = argument_form(source, threads) if above is None else id_form(above, threads)
+        form = argument_form(source, threads) if above is None else id_form(above, threads, grid)
         if form is None or form.constant or len(form.terms) != 1 or divisor < 1:
             continue
         ((atom, _),) = form.terms
@@ -351,7 +389,7 @@ def launch_facts(grid: GridBlocks) -> Knowns:
     for axis, size in enumerate(grid.sizes):
         least, most = (size, size) if size is not None and grid.stated else (1, _LARGEST_GRID)
         known: dict[Kind, AtomRange] = {
-            "block": AtomRange(0, most - 1),
+            "block": AtomRange(0, (size or most) - 1),
             "grid_size": AtomRange(least, most),
             "block_size": AtomRange(1, 1024),
         }

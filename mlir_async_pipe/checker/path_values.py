@@ -249,7 +249,7 @@ class PathValues:
             return lambda state: self.memory_value(state, op, numbers)
         if not is_integer(kind) or len(run.results) != 1:
             return lambda state: None
-        same = id_form(op, self.threads)
+        same = id_form(op, self.threads, self.grid)
         if same is not None:
             return lambda state: same
         if op.name in SIZE_OPS:
@@ -486,7 +486,7 @@ class PathValues:
         op = run.op
         if len(run.results) != 1 or is_operator(op.name, "select"):
             return False
-        value: Value | None = id_form(op, self.threads)
+        value: Value | None = id_form(op, self.threads, self.grid)
         if value is None:
             given = run.operands if arithmetic.has_rule(op.name) else ()
             operands = [form for n in given if (form := self._fixed_form(n)) is not None]

@@ -145,11 +145,11 @@ def text_of(body: str, *, known: bool = True) -> str:
     return HEAD.format(body=body, attributes=BLOCK + (KNOWN_GRID if known else ""))
 
 
-def machine_codes(text: str, grid: tuple[int, int, int] = GRID) -> set[str]:
+def machine_codes(text: str, grid: tuple[int, int, int] = GRID, threads: int = THREADS) -> set[str]:
     with new_context():
         module = ir.Module.parse(text)
         arrays = [np.zeros(SIZE, np.float32), np.zeros((64, 64), np.float32)]
-        result = machine.run(module, "k", arrays, threads=THREADS, grid=grid)
+        result = machine.run(module, "k", arrays, threads=threads, grid=grid)
         return set(result.race_codes) & FOUND
 
 
@@ -205,6 +205,55 @@ def test_a_kernel_that_reads_no_block_id_runs_as_one_block_unless_it_is_said() -
     assert not check_text(alone).unsafe
     assert verdict(check_text(alone, assume_several_blocks=True)) == {"cross-block"}
     assert verdict(check_text(text_of(store("%t")))) == {"cross-block"}
+
+
+# Clusters of 3 x 2 blocks, by what tells their blocks apart: what a kernel stores at, and whether blocks race in a grid
+# of which nothing says how large it is (None: undecided; else of such a size), of one cluster, and of two.
+IN_CLUSTER = {
+    "its number in the cluster": (
+        "%r = nvvm.read.ptx.sreg.cluster.ctarank : i32\n%row = arith.index_cast %r : i32 to index\n",
+        (False, (3, 2, 1)), False, True,
+    ),
+    "the cluster": ("%row = gpu.cluster_id x\n", (True, (6, 2, 1)), True, True),
+    "cluster and number": (
+        "%cx = gpu.cluster_id x\n%cy = gpu.cluster_id y\n%nx = gpu.cluster_dim x\n"
+        "%r = nvvm.read.ptx.sreg.cluster.ctarank : i32\n%rank = arith.index_cast %r : i32 to index\n"
+        "%n = nvvm.read.ptx.sreg.cluster.nctarank : i32\n%count = arith.index_cast %n : i32 to index\n"
+        + let("%m0", "muli", "%cy", "%nx") + let("%m", "addi", "%m0", "%cx")
+        + let("%k", "muli", "%m", "%count") + let("%row", "addi", "%k", "%rank"),
+        (None, (6, 2, 1)), False, False,
+    ),
+    "its column and row": (
+        "%r = gpu.cluster_block_id y\n%s = gpu.cluster_block_id x\n%w = gpu.cluster_dim_blocks x\n"
+        + let("%r0", "muli", "%r", "%w") + let("%row", "addi", "%r0", "%s"),
+        (False, (3, 2, 1)), False, True,
+    ),
+    "its column": ("%row = gpu.cluster_block_id x\n", (True, (3, 2, 1)), True, True),
+    "its column, and the row in the grid": (
+        "%by = gpu.block_id y\n%s = gpu.cluster_block_id x\n"
+        + let("%r0", "muli", "%by", "%c3") + let("%row", "addi", "%r0", "%s"),
+        (False, (3, 4, 1)), False, True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("grid", [None, (3, 2, 1), (6, 2, 1)], ids=["unknown", "one", "two"])
+@pytest.mark.parametrize("name", IN_CLUSTER)
+def test_blocks_of_a_cluster_are_told_apart_by_their_ids_there(name, grid) -> None:
+    """Of an axis whose block id nothing reads there is one cluster, where nothing says how many there are."""
+    ids, (by_itself, size), in_one, in_two = IN_CLUSTER[name]
+    body = f"{ids}%c32 = arith.constant 32 : index\n"
+    body += let("%p0", "muli", "%row", "%c32") + let("%p", "addi", "%p0", "%t") + store("%p")
+    attributes = "known_block_size = array<i32: 32, 1, 1>, known_cluster_size = array<i32: 3, 2, 1>"
+    if grid is not None:
+        attributes += f", known_grid_size = array<i32: {grid[0]}, {grid[1]}, 1>"
+    text = HEAD.format(body=body, attributes=attributes)
+    races = {None: by_itself, (3, 2, 1): in_one, (6, 2, 1): in_two}[grid]
+    checked = check_text(text)
+    assert bool(checked.unsafe | checked.unknown) == (races is not False)
+    assert bool(machine_codes(text, grid or size, 32)) == bool(races)
+    if races and name in ("the cluster", "its column"):
+        assert verdict(checked) == {"cross-block"}
 
 
 @pytest.mark.parametrize("size", ["", BLOCK])

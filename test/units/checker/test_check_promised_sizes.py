@@ -127,4 +127,6 @@ def test_the_blocks_of_a_cluster_are_promised_likewise() -> None:
             verdict(rotated(attributes), assume_cluster_size=promise)
         assert found.value.code == code
     sized = rotated(", nvvm.reqntid = array<i32: 128, 1, 1>")
-    assert verdict(sized, assume_cluster_size="2") == "proven"
+    assert verdict(sized, assume_cluster_size="1") == "proven"
+    # Its two blocks, of which none reads its id, store to one place.
+    assert verdict(sized, assume_cluster_size="2") == "unsafe"
