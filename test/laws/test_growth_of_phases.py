@@ -78,8 +78,9 @@ def test_states_of_a_ring_grow_as_its_slots_do(states):
         HopperGemm(
             tile_n=64, persistent=True, roles="specialised", cluster=2, store="tma", out="f16"
         ),
+        BlackwellGemm(tile_n=64, persistent=True, roles="specialised"),
     ],
-    ids=["specialised", "ping-pong", "cluster"],
+    ids=["specialised", "ping-pong", "cluster", "tensor memory"],
 )
 def test_states_of_a_persistent_kernel_are_as_many_for_any_number_of_slots(states, gemm):
     """Which slot comes next is not told apart, nor what else was done in earlier tiles: a state for each position in

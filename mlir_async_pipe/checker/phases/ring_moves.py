@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from mlir_async_pipe.checker.phase_faults import NotFollowedError
 from mlir_async_pipe.checker.phases.byte_places import ByteRange
 from mlir_async_pipe.checker.phases.mbarrier_state import CopyInFlight, Issued, Key, Touch
+from mlir_async_pipe.checker.phases.tensor_state import Product
 from mlir_async_pipe.checker.phases.warp_clocks import ClockPair, Known
 from mlir_async_pipe.checker.precision import RefineError
 from mlir_async_pipe.vocabulary.mbarrier_ops import MBARRIER_BYTES
@@ -85,6 +86,8 @@ class RingMoves:
             made: Any = one
             if isinstance(one, Touch | CopyInFlight):
                 made = one._replace(region=self.region(one.region, by))
+            elif isinstance(one, Product):
+                made = one._replace(reads=self.touched(one.reads, by))
             elif type(one) is tuple:
                 made = tuple([self.touched(each, by) for each in one])
             self._found[key] = made
@@ -152,8 +155,6 @@ class RingMoves:
 
     def rotate(self, memory: Any, by: int) -> None:
         """Make a memory of roles that of the beginning `by` tiles later."""
-        if memory.tensor.cores:
-            raise NotFollowedError("rings")
         to = {key: self.key(key, by) for key in memory.mbarriers}
         if any(key not in memory.mbarriers for key, _ in to.values()):
             raise NotFollowedError("rings")
@@ -192,13 +193,18 @@ class RingMoves:
             for one in memory.brought.values()
         ]
         memory.brought = {(o.copy.region, o.copy.op, o.copy.sources): o for o in landed}
+        tensor = memory.tensor
+        tensor.reading = {touched(product): at for product, at in tensor.reading.items()}
+        tensor.fenced = {number: known(one) for number, one in tensor.fenced.items()}
         memory.generic = {touched(write): one for write, one in memory.generic.items()}
 
 
 def _places(call: Call) -> list[tuple[int, int, int]]:
     """The root, first byte and size of what is touched, as far as they are known."""
     name, arguments = call
-    found = [one.region for one in arguments if isinstance(one, Touch | CopyInFlight)]
+    read = [touch for one in arguments if isinstance(one, Product) for touch in one.reads]
+    touches = [one for one in (*arguments, *read) if isinstance(one, Touch | CopyInFlight)]
+    found = [one.region for one in touches]
     places = [
         (r.root, r.low, r.high - r.low) for r in found if r.low is not None and r.high is not None
     ]

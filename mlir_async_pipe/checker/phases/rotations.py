@@ -34,7 +34,6 @@ from mlir_async_pipe.checker.phases.ring_moves import Call, RingArea, RingMoves
 from mlir_async_pipe.checker.precision import OpenError, RefineError
 from mlir_async_pipe.checker.step_graph import ControlEdge, Run, loop_bodies
 from mlir_async_pipe.facts.flow.algorithms import reached
-from mlir_async_pipe.vocabulary.rows import Tensor
 
 
 @dataclass
@@ -55,9 +54,7 @@ class Rotations:
     def of(cls, numbers: PathNumbers) -> Rotations | None:
         """The rings of a kernel, None if its loops carry none."""
         flow, (period, starts, loops) = numbers.flow, _ring_starts(numbers)
-        effects = (effect for run in flow.runs() for effect in run.row.effects)
-        tensors = any(isinstance(effect, Tensor) for effect in effects)
-        if period < 4 or period % 2 or tensors:
+        if period < 4 or period % 2:
             return None
         enters = {block.number for loop, block, _ in flow.edges_of_loops("enter") if loop in starts}
         after = {n: reached([n], flow.after) for n in range(len(flow.blocks))}

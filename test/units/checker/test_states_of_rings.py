@@ -37,10 +37,13 @@ from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge
 from mlir_async_pipe.checker.phases.ring_moves import RingArea, RingMoves
 from mlir_async_pipe.checker.phases.role_unions import shape_and_done, unite
 from mlir_async_pipe.checker.phases.rotations import Rotations
+from mlir_async_pipe.checker.phases.tensor_state import Product
 from mlir_async_pipe.checker.phases.warp_clocks import LANES, WarpClasses, WarpClocks
 from mlir_async_pipe.checker.precision import RefineError, Rung
+from mlir_async_pipe.vocabulary.tensor_memory import Cells, ProductCells
 
 sys.path.insert(0, str(ROOT / "examples"))
+from generate_blackwell_gemm import BlackwellGemm
 from generate_hopper_gemm import HopperGemm
 
 # Memory ---------------------------------------------------------------------------------------
@@ -80,8 +83,9 @@ def started(blocks: ClusterBlocks = ALONE) -> BlockMemory:
     return memory
 
 
-def step(pick: random.Random, blocks: ClusterBlocks = ALONE) -> tuple:
-    """What some warp may do with a slot: in a cluster it copies and arrives in any block."""
+def step(pick: random.Random, blocks: ClusterBlocks = ALONE, *, products: bool = False) -> tuple:
+    """What some warp may do with a slot: in a cluster it copies and arrives in any block; perhaps it issues `products`
+    that add up in tensor memory."""
     number = pick.randint(0, 2)
     warp, slot = WARPS[number], pick.randint(0, SLOTS - 1)
     mine, other = blocks.rank_of(warp), pick.randint(0, blocks.count - 1)
@@ -91,6 +95,17 @@ def step(pick: random.Random, blocks: ClusterBlocks = ALONE) -> tuple:
         return ByteRange(blocks.own(RING, rank), TILE * slot, TILE * slot + TILE, True)
 
     into = (blocks.own(FULL, other), 8 * slot)
+    if products and pick.randint(0, 2) == 0:
+        cells = Cells("sums", 8 * pick.randint(0, 1), 8 * pick.randint(1, 2))
+        product = Product(12, thread, (Touch(tile(mine), 12, thread),), ProductCells(cells, 1))
+        return pick.choice(
+            [
+                ("issue_product", product),
+                ("commit_products", pick.choice(keys(blocks, mine)), 13, thread),
+                ("use_tensor", "load", cells, 14 + number, warp),
+                ("tensor_step", pick.choice(("landed", "fence_before", "fence_after")), warp),
+            ]
+        )
     return pick.choice(
         [
             ("arrive", pick.choice(keys(blocks, other)), 1, thread, 1, 0),
@@ -130,7 +145,7 @@ def walked(
 def moved(taken: tuple, by: int, how: RingMoves) -> tuple:
     """A step in the memory of rings that begin later."""
     name, *values = taken
-    if name in ("arrive", "wait", "issue_copy"):
+    if name in ("arrive", "wait", "issue_copy", "commit_products"):
         values[0], flips = how.key(values[0], by)
         if name == "wait":
             values[-1] ^= flips
@@ -138,28 +153,35 @@ def moved(taken: tuple, by: int, how: RingMoves) -> tuple:
 
 
 @pytest.mark.parametrize("by", range(1, 2 * SLOTS))
-@pytest.mark.parametrize("blocks", [ALONE, CLUSTER], ids=["a block", "a cluster"])
+@pytest.mark.parametrize(
+    ("blocks", "products"),
+    [(ALONE, False), (CLUSTER, False), (ALONE, True)],
+    ids=["a block", "a cluster", "tensor memory"],
+)
 def test_a_step_passes_in_a_memory_of_rings_that_begin_later_if_it_does_in_this(
-    by: int, blocks: ClusterBlocks
+    by: int, blocks: ClusterBlocks, products: bool
 ) -> None:
-    passed = 0
+    passed, in_tensor_memory = 0, 0
     for seed in range(40):
         pick, names = random.Random(seed), ({}, {})
-        memory = walked([step(pick, blocks) for _ in range(60)], names, blocks)
+        steps = [step(pick, blocks, products=products) for _ in range(60)]
+        memory = walked(steps, names, blocks)
         later = memory.copy()
         moves(blocks).rotate(later, by)
         for _ in range(20):
-            taken = step(pick, blocks)
+            taken = step(pick, blocks, products=products)
             one, other = memory.copy(), later.copy()
             goes_on = passes(one, taken)
             assert passes(other, moved(taken, by, moves(blocks))) == goes_on, taken
             if goes_on:
                 memory, later, passed = one, other, passed + 1
+                in_tensor_memory += taken[0] in ("issue_product", "use_tensor")
         same = memory.copy()
         moves(blocks).rotate(same, by)
         (shape, done), (there, other_done) = shape_and_done(same), shape_and_done(later)
         assert (shape, done.all, done.known) == (there, other_done.all, other_done.known)
     assert passed > 200
+    assert (in_tensor_memory > 20) == products
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +314,7 @@ GEMMS = {
     "cluster": replace(THROUGH_TILES, cluster=2),
     "alternating": replace(THROUGH_TILES, warpgroups=2),
     "alternating, cluster": replace(THROUGH_TILES, warpgroups=2, cluster=2),
+    "tensor memory": BlackwellGemm(tile_n=64, persistent=True, roles="specialised"),
 }
 
 
@@ -323,7 +346,11 @@ def proofs(monkeypatch):
 
 @pytest.mark.parametrize(
     ("roles", "slots"),
-    [(roles, 2) for roles in GEMMS] + [("specialised", 8), ("ping-pong", 8), ("alternating", 4)],
+    [
+        *((roles, 2) for roles in GEMMS if roles != "tensor memory"),
+        *(("specialised", 8), ("ping-pong", 8), ("alternating", 4)),
+        *(("tensor memory", 3), ("tensor memory", 8)),
+    ],
 )
 def test_rings_of_generated_kernels_are_proven_wherever_they_begin(roles, slots, proofs) -> None:
     text = kernel(roles, slots)
@@ -353,6 +380,10 @@ WRONG = {
     "tiles of C overlap, in a cluster": ("cluster", r"wait_group 1 {read}", "wait_group 2 {read}", 0),
     "no turns": ("alternating", r"\n[^\n]*nvvm\.barrier\.arrive id = [^\n]*", "", 1),
     "one turn more": ("alternating", r"\n[^\n]*nvvm\.barrier\.arrive id = [^\n]*", "", 0),
+    "no wait for the tile, in tensor memory": ("tensor memory", r"\n[^\n]*try_wait\.parity[^\n]*", "", 1),
+    "no wait for the slot, in tensor memory": ("tensor memory", r"\n[^\n]*try_wait\.parity[^\n]*", "", 0),
+    "no commit, in tensor memory": ("tensor memory", r"\n[^\n]*tcgen05\.commit[^\n]*", "", 0),
+    "no last commit, in tensor memory": ("tensor memory", r"\n[^\n]*tcgen05\.commit[^\n]*", "", 1),
     "fewer bytes announced": ("specialised", r"constant 24576 : index", "constant 24575 : index", 0),
 }  # fmt: skip
 
@@ -361,7 +392,7 @@ UNDECIDED = {"no flip beyond half", "parity does not flip"}
 
 def changed(name: str) -> str:
     roles, pattern, instead, number = WRONG[name]
-    text = kernel(roles, 2)
+    text = kernel(roles, 3 if roles == "tensor memory" else 2)
     at = list(re.finditer(pattern, text))[number]
     return text[: at.start()] + at.expand(instead) + text[at.end() :]
 
