@@ -199,6 +199,11 @@ def _follow(
 def _roles(numbers: PathNumbers, classes: WarpClasses) -> tuple[PhasePaths, Followed]:
     """Follow roles in loops of any length; as many states merged as can be if nothing is wrong even so, then fewer."""
     forgiven = numbers.effects.forgiven
+    if numbers.effects.until_found:
+        # Merged states come to a fault after all others.
+        paths, found = _followed(numbers, classes, Rung.ROLES, at_once=True)
+        if found.faults or not found.reason:
+            return paths, found
     rings = None if forgiven else Rotations.of(numbers)
     for rung in MERGED:
         # A wait whose parity is forgiven depends on who waited before.
@@ -246,10 +251,15 @@ def _confirmed(found: Followed, paths: PhasePaths) -> Followed:
 
 
 def _followed(
-    numbers: PathNumbers, classes: WarpClasses, rung: Rung, rings: Rotations | None = None
+    numbers: PathNumbers,
+    classes: WarpClasses,
+    rung: Rung,
+    rings: Rotations | None = None,
+    *,
+    at_once: bool = False,
 ) -> tuple[PhasePaths, Followed]:
     """Follow all paths on a rung; of the `classes` of warps as few are distinguished as act alike."""
-    paths, effects = PhasePaths(numbers, rung, rings), numbers.effects
+    paths, effects = PhasePaths(numbers, rung, rings, at_once), numbers.effects
 
     def run(precision: Precision) -> str:
         if precision.modulus > LARGEST_MODULUS**2:

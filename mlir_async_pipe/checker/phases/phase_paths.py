@@ -107,8 +107,8 @@ class StatesSeen:
 # Steps that are run on all paths together, three seconds or so, and so many more for each step of a kernel: a state of
 # a longer loop takes more of them.
 STEPS, STEPS_OF_ONE = 200_000, 50
-# This part of it for what else is wrong, after a fault.
-SEARCHED = 8
+# This part of it for what else is wrong, after a fault; and for a fault that is met at once.
+SEARCHED, AT_ONCE = 8, 50
 # So many times that where threads take one path, or one state stands for many; and where there is a path
 # for each remainder of a number.
 TOGETHER_FACTOR, BY_RESIDUES = 2, 2
@@ -122,11 +122,12 @@ Plan = Callable[[PathState, Spot], None]
 class PhasePaths:
     """The paths of one kernel, as a rung follows them. One that splits although numbers are put in is recorded with
     what is no number of the kernel. Merged states are followed as one, in which everybody knows the least, up to the
-    first fault. `taken`: states in which certain faults were met."""
+    first fault. `taken`: states in which certain faults were met. `at_once`: only what is met on the first steps."""
 
     numbers: PathNumbers
     rung: Rung
     rings: Rotations | None = None
+    at_once: bool = False
 
     def __post_init__(self) -> None:
         self.flow, self.effects = flow, effects = self.numbers.flow, self.numbers.effects
@@ -187,6 +188,8 @@ class PhasePaths:
         self.steps *= TOGETHER_FACTOR if alone else 1
         if self.effects.forgiven:
             self.steps //= SEARCHED
+        if self.at_once:
+            self.steps //= AT_ONCE
         while self.work or self.seen.waiting:
             if self.faults and self.effects.until_found:
                 return

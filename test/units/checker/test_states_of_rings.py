@@ -334,8 +334,8 @@ def proofs(monkeypatch):
     made: list[bool] = []
     first = followed_kernel._followed
 
-    def note(*values):
-        paths, found = first(*values)
+    def note(*values, **named):
+        paths, found = first(*values, **named)
         if Rung.ROTATED in values:
             made.append(not found.reason)
         return paths, found
