@@ -7,7 +7,7 @@ be are enumerated: no meeting is then a proof, but a meeting counts only within 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
@@ -224,7 +224,7 @@ class Grid:
             if self.threads.alike and not self.threads.is_open:
                 rows[:, 0] &= ~self.threads.alike
             found.append(rows)
-        lengths = np.array([(x.length, y.length) for x, y in pairs], dtype=np.int64)
+        lengths = np.array([(x.length, y.length) for x, y in pairs], dtype=np.int64).reshape(-1, 2)
         return self._meet(found[0], found[1], lengths)
 
     def _ids(self, used: list[Form]) -> Mapping[Atom, np.ndarray] | None:
@@ -290,27 +290,53 @@ class Grid:
             if sure_to_differ(*who, least_size).any():
                 return YES
             return Overlap("cannot tell", "block-size") if may_differ(*who).any() else NO
-        if len(a_boxes) * len(b_boxes) > 64 * LARGEST_ENUMERATION:
+        # The column in which the fewest are close; the first one is the thread, if that is one of each end.
+        columns = zip(a_boxes.T, b_boxes.T, [(1, 1), *lengths.tolist()], strict=True)
+        close = min((_Close.of(x, y, *length) for x, y, length in columns), key=_Close.total)
+        if close.total() > 64 * LARGEST_ENUMERATION:
             return Overlap("cannot tell", "enumeration-limit")
-        chunk = max(1, LARGEST_ENUMERATION // max(1, len(b_boxes)))
-        for first in range(0, len(a_boxes), chunk):
-            rows = slice(first, first + chunk)
-            part = a_boxes[rows]
-            meets = np.ones((len(part), len(b_boxes)), dtype=bool)
-            for d in range(len(lengths)):
-                x, y = part[:, d + 1][:, None], b_boxes[:, d + 1][None, :]
-                meets &= (x < y + lengths[d, 1]) & (y < x + lengths[d, 0])
+        for i, j in close.pairs():
+            x, y = a_boxes[i, 1:], b_boxes[j, 1:]
+            meets = ((x < y + lengths[:, 1]) & (y < x + lengths[:, 0])).all(axis=1)
             if self.same_thread:
-                meets &= part[:, 0][:, None] == b_boxes[:, 0][None, :]
-                sure = meets & (part[:, 0][:, None] < least_size)
+                meets &= a_boxes[i, 0] == b_boxes[j, 0]
+                sure = meets & (a_boxes[i, 0] < least_size)
             else:
-                who = a_least[rows, None], a_most[rows, None], b_least[None, :], b_most[None, :]
+                who = a_least[i], a_most[i], b_least[j], b_most[j]
                 meets &= may_differ(*who)
                 sure = meets & sure_to_differ(*who, least_size)
             if sure.any():
                 return YES
             unsure = unsure or bool(meets.any())
         return Overlap("cannot tell", "block-size") if unsure else NO
+
+
+class _Close(NamedTuple):
+    """For each of some intervals those of others, in an `order`, that meet it: `counts` of them from `first` on."""
+
+    order: np.ndarray
+    first: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, a: np.ndarray, b: np.ndarray, a_length: int, b_length: int) -> _Close:
+        """Intervals of a length that begin at `a`, and at `b`."""
+        order = np.argsort(b, kind="stable")
+        starts = b[order]
+        first = np.searchsorted(starts, a - b_length, side="right")
+        last = np.searchsorted(starts, a + a_length, side="left")
+        return cls(order, first, np.maximum(last - first, 0))
+
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    def pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The numbers of those that meet, some at once."""
+        ends = np.cumsum(self.counts)
+        for begin in range(0, self.total(), LARGEST_ENUMERATION):
+            number = np.arange(begin, min(begin + LARGEST_ENUMERATION, self.total()))
+            i = np.searchsorted(ends, number, side="right")
+            yield i, self.order[self.first[i] + number - (ends[i] - self.counts[i])]
 
 
 def within(threads: np.ndarray, ranges: ThreadRange, ids: Mapping[Atom, np.ndarray]) -> np.ndarray:

@@ -13,6 +13,9 @@ from mlir_async_pipe.checker.budget import Budget
 from mlir_async_pipe.checker.forms import Atom, Form
 from mlir_async_pipe.checker.overlap import Comparer
 from mlir_async_pipe.checker.thread_grid import (
+    NO,
+    YES,
+    Grid,
     Threads,
     _numbers,
     by_position,
@@ -78,3 +81,32 @@ def test_rows_of_one_position_keep_their_lowest_and_highest_thread() -> None:
     assert (least.tolist(), most.tolist()) == ([0, 1], [3, 1])
     others = by_position(np.array([[9, 7, 0], [8, 6, 6]]))[0]
     assert [found.tolist() for found in equal_rows(boxes, others)] == [[1], [1]]
+
+
+@pytest.mark.parametrize("same_thread", [True, False])
+@pytest.mark.parametrize("dimensions", [0, 1, 2, 3])
+def test_boxes_meet_as_they_do_pair_by_pair(same_thread: bool, dimensions: int) -> None:
+    found, spread = [], (0, 40, 10, 6)[dimensions]
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        ends = [
+            np.concatenate(
+                [
+                    random.integers(0, 4, (count, 1)),
+                    random.integers(0, spread, (count, dimensions)),
+                ],
+                axis=1,
+            )
+            for count in random.integers(1, 7, 2)
+        ]
+        lengths = random.integers(1, 5, (dimensions, 2))
+        met = any(
+            (a[0] == b[0]) == same_thread
+            and all(x < y + n and y < x + m for x, y, (m, n) in zip(a[1:], b[1:], lengths, strict=True))
+            for a in ends[0].tolist()
+            for b in ends[1].tolist()
+        )  # fmt: skip
+        grid = Grid(Threads((4, 1, 1)), same_thread, ((), ()))
+        assert grid._meet(*ends, lengths) == (YES if met else NO)
+        found.append(met)
+    assert dimensions == 0 or 10 < sum(found) < 190
