@@ -67,14 +67,21 @@ class GridBlocks:
         return any(size != 1 for size in self.sizes)
 
     @property
+    def in_clusters(self) -> bool:
+        """Whether clusters of several blocks run it."""
+        return self.cluster not in (None, (1, 1, 1))
+
+    @property
     def open_axes(self) -> list[int]:
         """The axes along which there may be several."""
         return [axis for axis, size in enumerate(self.sizes) if size != 1]
 
 
-def grid_of(kernel: Operation, flow: Flow, grids: Launches, *, several: bool) -> GridBlocks:
-    """The grid of a kernel; `several`: axes whose block id is never read may have blocks too."""
-    known, cluster = grid_size(kernel, grids), cluster_size(kernel)
+def grid_of(
+    kernel: Operation, flow: Flow, grids: Launches, clusters: Launches, *, several: bool
+) -> GridBlocks:
+    """The grid of a kernel, whose launches have these sizes; `several`: axes whose block id is never read may have blocks too."""
+    known, cluster = grid_size(kernel, grids), cluster_size(kernel, clusters)
     if known is not None:
         return GridBlocks(known, stated=True, cluster=cluster)
     read = set(range(3)) if several else _axes_read(kernel, flow)
@@ -222,9 +229,8 @@ def id_form(op: Any, threads: Threads, grid: GridBlocks) -> Form | None:
         return None
     if known.kind in ("lane", "subgroup"):
         return forms.of_atom(Atom("tid", "lane" if known.kind == "lane" else "warp"))
-    if grid.cluster is not None and (form := _in_cluster(known, grid.cluster, grid)) is not None:
-        return form
-    return _given(known, threads, LAUNCH_SYMBOLS.get(known.kind, op.name))
+    form = None if grid.cluster is None else _in_cluster(known, grid.cluster, launch_facts(grid))
+    return form or _given(known, threads, LAUNCH_SYMBOLS.get(known.kind, op.name))
 
 
 def _given(known: LaunchId, threads: Threads, name: str | None) -> Form | None:
@@ -236,14 +242,14 @@ def _given(known: LaunchId, threads: Threads, name: str | None) -> Form | None:
     return None if name is None else forms.of_atom(Atom("symbol", (name, known.axis)))
 
 
-def _in_cluster(known: LaunchId, cluster: Size, grid: GridBlocks) -> Form | None:
+def _in_cluster(known: LaunchId, cluster: Size, facts: Knowns) -> Form | None:
     """An id that says where in its cluster, or in which one, a block is: clusters tile the grid (PTX ISA, %clusterid).
 
     gpu.cluster_block_id y, in clusters of two along y      block_id y mod 2
     """
-    facts, at = launch_facts(grid), cluster[known.axis]
+    size = cluster[known.axis]
 
-    def along(kind: Kind, axis: int = known.axis) -> Form:
+    def along(kind: Kind, axis: int) -> Form:
         return forms.of_atom(Atom("symbol", (LAUNCH_SYMBOLS[kind], axis)))
 
     def inside(axis: int) -> Form:
@@ -257,11 +263,11 @@ def _in_cluster(known: LaunchId, cluster: Size, grid: GridBlocks) -> Form | None
             height = forms.scale(forms.add(y, forms.scale(z, cluster[1])), cluster[0])
             return forms.add(x, height)
         case "cluster":
-            return forms.floor_divide(along("block"), at, facts)
+            return forms.floor_divide(along("block", known.axis), size, facts)
         case "cluster_count":
-            return forms.floor_divide(along("grid_size"), at, facts)
+            return forms.floor_divide(along("grid_size", known.axis), size, facts)
         case "cluster_size":
-            return Form(at)
+            return Form(size)
         case "cluster_blocks":
             return Form(prod(cluster))
     return None

@@ -62,8 +62,6 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     Size,
     axes_read,
     block_size,
-    cluster_size,
-    constant_sizes,
     enclosing_launch_size,
     lanes_of_triton,
     largest_block,
@@ -98,12 +96,13 @@ class KernelVerdict:
 
 @dataclass(frozen=True)
 class ModuleKernels:
-    """What kernels of a module share: its functions by name, the block sizes with which it launches them and the sizes of
-    their grids, and whether there is assembly, so that products in it may name registers."""
+    """What kernels of a module share: its functions by name, the block sizes with which it launches them, the sizes of
+    their grids and clusters, and whether there is assembly, so that products in it may name registers."""
 
     callees: Callees
     launches: Launches
     grids: Launches
+    clusters: Launches
     has_assembly: bool
 
 
@@ -112,8 +111,10 @@ def surroundings(module: Any, found: list[Any]) -> ModuleKernels:
     root = outermost(found[0]) if found else None
     launches = [] if root is None else launches_below(root)
     assembly = root is not None and bool(walk_named(root, INLINE_ASSEMBLY.__eq__))
-    sizes = sizes_of(launches, "block"), sizes_of(launches, "grid")
-    return ModuleKernels(callable_functions(module), *sizes, assembly)
+    blocks, grids, clusters = (
+        sizes_of(launches, extent) for extent in ("block", "grid", "cluster")
+    )
+    return ModuleKernels(callable_functions(module), blocks, grids, clusters, assembly)
 
 
 def threads_of(
@@ -174,7 +175,8 @@ def check_kernel(
         flow = build(kernel, around.callees, around.has_assembly)
         missing = tuple(unfollowed(kernel, flow, around.callees))
         threads = threads_of(kernel, target, around, several=options.assume_several_threads)
-        grid = grid_of(kernel, flow, around.grids, several=options.assume_several_blocks)
+        sizes = around.grids, around.clusters
+        grid = grid_of(kernel, flow, *sizes, several=options.assume_several_blocks)
         run = _KernelRun(
             kernel,
             name,
@@ -299,13 +301,13 @@ class _KernelRun:
     def _explorer(self, precision: Precision, budget: Budget, rung: Rung) -> Explorer:
         roots, tracked, fold = self.roots, precision.tracked, rung is not Rung.SYMBOLS
         chip = self.target.chip if self.target is not None else None
-        unlike = precision.unlike or self._clusters()
+        unlike = precision.unlike or self.grid.in_clusters
         shared = self.threads.several or self.grid.several
         sites = Sites(self.flow, roots, chip, shared, tracked, unlike)
         values = PathValues(
             self.flow, self.threads, roots, self.grid, sites.loads_alike, fold_iterations=fold
         )
-        orders = FlagOrders(Points(self.flow), sites.sites, self._clusters())
+        orders = FlagOrders(Points(self.flow), sites.sites, self.grid.in_clusters)
         comparer = Comparer(self.threads, budget)
         handed = cache(partial(self._handed_on, sites))
         judge = Judge(sites.sites, roots, comparer, values.base_facts, orders, tracked, handed)
@@ -345,16 +347,6 @@ class _KernelRun:
             )
         return self.kernel not in ancestors(around)
 
-    def cluster(self) -> Size | None:
-        """The blocks of a cluster, where the kernel or all its launches say how many they are."""
-        if self.kernel.name == "gpu.launch":
-            return constant_sizes(self.kernel, "cluster")
-        return cluster_size(self.kernel)
-
-    def _clusters(self) -> bool:
-        size = self.cluster()
-        return size is not None and size != (1, 1, 1)
-
     def _exhausted(self, judge: Judge, sites: Sites, only: frozenset[int] | None) -> None:
         """Nothing is known of accesses, and of barriers, that were not followed to the end.
 
@@ -383,7 +375,7 @@ class _KernelRun:
         if exhausted:
             self._exhausted(judge, sites, only)
         may_meet = explorer.effects.owners.may_meet
-        followed = ByPhases(judge, sites, self.threads, self.cluster, may_meet).run(
+        followed = ByPhases(judge, sites, self.threads, self.grid, may_meet).run(
             several_blocks=self.grid.several,
             whole=not exhausted and not stopped_by,
             until_found=self.until_found,
@@ -494,13 +486,13 @@ def _ranges(mask: int) -> str:
 
 @dataclass(frozen=True)
 class ByPhases:
-    """Replaces what was found of such memory by what its phases say. `cluster` gives the blocks of a cluster; `may_meet`
+    """Replaces what was found of such memory by what its phases say. `grid` gives the blocks of a cluster; `may_meet`
     tells whether accesses of some sites, to one root, may touch one place in two threads of a range."""
 
     judge: Judge
     sites: Sites
     threads: Threads
-    cluster: Callable[[], Size | None]
+    grid: GridBlocks
     may_meet: Callable[[set[int], int, ThreadRange], bool]
 
     @property
@@ -562,7 +554,12 @@ class ByPhases:
             ):
                 del self.findings[key]
         more = partial(
-            follow, sites.flow, sites, size=self.size, cluster=self.cluster, until_found=until_found
+            follow,
+            sites.flow,
+            sites,
+            size=self.size,
+            cluster=self.grid.cluster,
+            until_found=until_found,
         )
         again = partial(more, touched=self.touched, by_threads=copies)
         followed = again()
@@ -580,7 +577,7 @@ class ByPhases:
             judge.unfinished -= on_mbarriers - unwaited
             self._judge_global(again, followed, several_blocks)
             flat = self.size is not None and self.size[1:] == (1, 1)
-            if flat and self.cluster() in (None, (1, 1, 1)):
+            if flat and not self.grid.in_clusters:
                 self._judge_alternating(again)
             if whole:
                 self._judge_released(more, copies)

@@ -298,13 +298,17 @@ def _runnable(size: Size | None) -> Size | None:
     return size if size is None or (min(size) > 0 and prod(size) <= LARGEST_BLOCK) else None
 
 
-def cluster_size(function: Operation) -> Size | None:
-    """Blocks in x, y, z of the clusters that run `function`: as it says, or as all launches of it
-    in the module do; None where nothing says so."""
+def cluster_size(kernel: Operation, clusters: Launches | None = None) -> Size | None:
+    """Blocks in x, y, z of the clusters that run a kernel, or a gpu.launch: as it says, or as all launches of it
+    in the module do, which are `clusters` where they have been collected already; None where nothing says so."""
+    if kernel.name == "gpu.launch":
+        return constant_sizes(kernel, "cluster")
     for name in CLUSTER_SIZES:
-        if name in function.attributes:
-            return stated_size(function, name)
-    return _of_all(sizes_of(launches_below(outermost(function)), "cluster"), function)
+        if name in kernel.attributes:
+            return stated_size(kernel, name)
+    if clusters is None:
+        clusters = sizes_of(launches_below(outermost(kernel)), "cluster")
+    return _of_all(clusters, kernel)
 
 
 def _of_all(launches: Launches, function: Operation) -> Size | None:

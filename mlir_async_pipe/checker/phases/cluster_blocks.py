@@ -7,7 +7,7 @@ mapa %ring, 0              root 5 + 1 * 2^24
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,11 +128,11 @@ def reaches_blocks(run: Run) -> bool:
     return len(groups_of(op).get("multicast", ())) > 0
 
 
-def blocks_of(flow: Flow, block: Size, size: Callable[[], Size | None]) -> ClusterBlocks:
+def blocks_of(flow: Flow, block: Size, cluster: Size | None) -> ClusterBlocks:
     """The blocks that a kernel is followed with. Raises NotFollowedError."""
     if not any(map(reaches_blocks, flow.runs())):
         return ClusterBlocks()
-    cluster, threads = size(), block[0] * block[1] * block[2]
+    threads = block[0] * block[1] * block[2]
     found = ClusterBlocks(cluster or (1, 1, 1), threads)
     if cluster is None or found.count > LARGEST_CLUSTER or threads % WARP:
         raise NotFollowedError("cluster-size")

@@ -11,7 +11,7 @@ if numbers of the kernel are found (`witness_numbers`) with which it is met.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice, zip_longest
@@ -91,7 +91,7 @@ def follow(
     sites: Sites,
     touched: set[int],
     size: Size | None,
-    cluster: Callable[[], Size | None],
+    cluster: Size | None,
     by_threads: OrderedByPhases | None = None,
     in_global: GlobalMemory | None = None,
     alternating: frozenset[int] = frozenset(),
@@ -116,7 +116,7 @@ def follow(
         return found
     reported, new, certain = list(found.faults), found.faults, True
     # Blocks of a cluster that are late for each other let more go wrong than can be distinguished.
-    in_cluster = cluster() not in (None, (1, 1, 1))
+    in_cluster = cluster not in (None, (1, 1, 1))
     for _ in range(MOST_ROUNDS):
         first = [f for f in new if f.certain and f.ends not in effects.forgiven.ends]
         first = [f for f in first if f.code in FENCES or not in_cluster]
@@ -168,9 +168,7 @@ def _following(reported: list[FoundFault], certain: bool) -> frozenset[str]:
     return frozenset({"phase-overtaken"}) if late else frozenset()
 
 
-def _follow(
-    flow: Flow, effects: OpEffects, size: Size, cluster: Callable[[], Size | None]
-) -> Followed:
+def _follow(flow: Flow, effects: OpEffects, size: Size, cluster: Size | None) -> Followed:
     """Follow it once, past the faults that are forgiven."""
     numbers = PathNumbers(flow, effects, size)
     try:

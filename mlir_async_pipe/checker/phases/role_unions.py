@@ -53,7 +53,7 @@ def shape_and_done(memory: BlockMemory) -> tuple[Hashable, Done]:
         memory.clocks.classes.groups,
         frozenset([shape for _, _, shape in noted]),
         frozenset(memory.queues.items()),
-        frozenset([(writes, one.fenced, one.after) for one, writes in _written(memory)]),
+        frozenset([(writes, one.fenced, one.after) for one, writes in _writes_by_event(memory)]),
         frozenset(tensor.cores),
         frozenset(tensor.fenced),
         frozenset(pending),
@@ -172,7 +172,7 @@ def _each_event_of_others(memory: BlockMemory, rule: Rule) -> None:
     for stored in memory.dones():
         for what, event in stored.items():
             stored[what] = rule(("done", what), event)
-    for one, writes in _written(memory):
+    for one, writes in _writes_by_event(memory):
         done = one._replace(done=rule(("written", writes), one.done))
         memory.generic.update(dict.fromkeys(writes, done))
     for load, read in memory.tensor.loads.items():
@@ -183,7 +183,7 @@ def _each_event_of_others(memory: BlockMemory, rule: Rule) -> None:
             products[product] = rule((use, product), (at,))[0]
 
 
-def _written(memory: BlockMemory) -> list[tuple[Fenced, frozenset[Touch]]]:
+def _writes_by_event(memory: BlockMemory) -> list[tuple[Fenced, frozenset[Touch]]]:
     """The generic writes, those together that were done by one event: all that a thread stores of a tile, say."""
     found: dict[Fenced, list[Touch]] = {}
     for write, one in memory.generic.items():

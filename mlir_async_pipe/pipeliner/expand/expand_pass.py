@@ -75,7 +75,6 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     CLUSTER_SIZES,
     Size,
     cluster_size,
-    constant_sizes,
     set_cluster_size,
 )
 
@@ -365,7 +364,7 @@ def _give_clusters(loops: Iterable[Operation], asked: str) -> None:
     copying = [list(ancestors(loop)) for loop in loops if has_transactions(loop)]
     kernels = dict.fromkeys(next(op for op in above if op.name in KERNEL_OPS) for above in copying)
     for kernel in kernels:
-        known = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
+        known = cluster_size(kernel)
         if known not in (None, size) or not (known or is_function(kernel)):
             what = f"of {' x '.join(map(str, known))} blocks" if known else "that it does not name"
             raise InputError(

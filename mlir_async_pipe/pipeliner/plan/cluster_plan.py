@@ -14,15 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mlir_async_pipe.bindings.raw_ops import (
-    Operation,
-    Value,
-    is_function,
-    last_of,
-    operations,
-    parent,
-    walk,
-)
+from mlir_async_pipe.bindings.raw_ops import Operation, Value, last_of, operations, parent, walk
 from mlir_async_pipe.facts.loops.statements import Body
 from mlir_async_pipe.facts.loops.transactions import (
     Transaction,
@@ -37,13 +29,7 @@ from mlir_async_pipe.pipeliner.plan.mbarrier_setup import MbarrierSetup
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import writes_shared
 from mlir_async_pipe.session.diagnostics import PipelineError, Refusal
 from mlir_async_pipe.vocabulary import meets_cluster, order_of
-from mlir_async_pipe.vocabulary.launch_ids import (
-    MAPA,
-    Size,
-    cluster_size,
-    constant_sizes,
-    launch_id,
-)
+from mlir_async_pipe.vocabulary.launch_ids import MAPA, Size, cluster_size, launch_id
 
 # More blocks than any chip has in a cluster.
 MOST_BLOCKS = 16
@@ -89,7 +75,7 @@ def plan_cluster(
     PipelineError (cluster-unsupported, transaction-bytes)."""
     kernel = parent(setups[0].create)
     assert kernel is not None
-    size = cluster_size(kernel) if is_function(kernel) else constant_sizes(kernel, "cluster")
+    size = cluster_size(kernel)
     count = 0 if size is None else int(np.prod(size))
     if size is None or not 0 < count <= MOST_BLOCKS:
         why = f"how many blocks make a cluster is not known, or more than {MOST_BLOCKS}"

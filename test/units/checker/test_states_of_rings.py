@@ -88,7 +88,8 @@ def step(pick: random.Random, blocks: ClusterBlocks = ALONE, *, products: bool =
     that add up in tensor memory."""
     number = pick.randint(0, 2)
     warp, slot = WARPS[number], pick.randint(0, SLOTS - 1)
-    mine, other = blocks.rank_of(warp), pick.randint(0, blocks.count - 1)
+    place = pick.randrange(2 * SLOTS)
+    mine, other = blocks.rank_of(warp), pick.randrange(blocks.count) if blocks.threads else 0
     thread = warp & -warp
 
     def tile(rank: int) -> ByteRange:
@@ -101,15 +102,15 @@ def step(pick: random.Random, blocks: ClusterBlocks = ALONE, *, products: bool =
         return pick.choice(
             [
                 ("issue_product", product),
-                ("commit_products", pick.choice(keys(blocks, mine)), 13, thread),
+                ("commit_products", keys(blocks, mine)[place], 13, thread),
                 ("use_tensor", "load", cells, 14 + number, warp),
                 ("tensor_step", pick.choice(("landed", "fence_before", "fence_after")), warp),
             ]
         )
     return pick.choice(
         [
-            ("arrive", pick.choice(keys(blocks, other)), 1, thread, 1, 0),
-            ("wait", pick.choice(keys(blocks, mine)), 2 + number, warp, pick.randint(0, 1)),
+            ("arrive", keys(blocks, other)[place], 1, thread, 1, 0),
+            ("wait", keys(blocks, mine)[place], 2 + number, warp, pick.randint(0, 1)),
             ("read", Touch(tile(mine), 5 + number, warp)),
             ("issue_read", "wgmma", Touch(tile(mine), 8 + number, warp)),
             ("commit", "wgmma", warp),
@@ -204,7 +205,7 @@ def met() -> list[tuple[BlockMemory, BlockMemory]]:
 
 
 def test_what_passes_where_more_was_done_passes_where_less_was(met) -> None:
-    went_on = more = exact = 0
+    went_on = more = 0
     assert len(met) > 100
     for number, (one, other) in enumerate(met):
         done, there = shape_and_done(one)[1], shape_and_done(other)[1]
@@ -213,11 +214,7 @@ def test_what_passes_where_more_was_done_passes_where_less_was(met) -> None:
         unite(united, both, one)
         shape, now = shape_and_done(united)
         assert shape == shape_and_done(one)[0]
-        # Whether a copy has landed is known by the phase of its mbarrier: nobody may know of it who does not know of
-        # all before, so some know less.
-        assert now.all == both.all
-        assert not any(mine & ~known for mine, known in zip(now.known, both.known, strict=True))
-        exact += now.known == both.known
+        assert (now.all, now.known) == (both.all, both.known)
         more += both.all not in (done.all, there.all)
         memories, pick = [united, one.copy(), other.copy()], random.Random(number)
         for _ in range(16):
@@ -230,7 +227,6 @@ def test_what_passes_where_more_was_done_passes_where_less_was(met) -> None:
                 memories, went_on = tried, went_on + 1
     assert went_on > 300
     assert more > 10
-    assert exact > 0.98 * len(met)
 
 
 def test_who_is_no_slot_of_a_ring_stays_and_who_is_in_two_is_not_followed() -> None:
