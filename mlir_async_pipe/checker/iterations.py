@@ -399,6 +399,8 @@ def bounds_of(values: PathValues, loop: Loop, state: State) -> tuple[Form, Form,
     # Of two numbers below 0, which are large ones without a sign, the smaller one is the same.
     below = ((forms.bounds(form, state.facts)[1] or 0) < 0 for form in (lower, upper))
     if loop.unsigned and not all(below):
+        if lower.is_constant and upper.is_constant:
+            lower, upper = (Form(form.constant % (1 << loop.bits)) for form in (lower, upper))
         first, end, width = (
             unsigned(form, loop.bits, state.facts) for form in (lower, upper, step)
         )

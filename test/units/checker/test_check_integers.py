@@ -244,17 +244,26 @@ def test_an_unsigned_loop_counts_past_the_signed_maximum() -> None:
     assert not check(text.format(unsigned="", **pieces)).unsafe
 
 
-@pytest.mark.parametrize(("last", "safe"), [(-98, True), (-97, False)])
+@pytest.mark.parametrize(
+    ("first", "last", "safe"),
+    [
+        (-100, -98, True),
+        (-100, -97, False),
+        (2**63 - 1, -(2**63) + 1, True),
+        (2**63 - 2, -(2**63) + 1, False),
+        (2**63 - 2, 2**63 - 1, True),
+    ],
+)
 def test_an_unsigned_loop_whose_bounds_are_large_runs_as_often_as_their_difference_says(
-    last: int, safe: bool
+    first: int, last: int, safe: bool
 ) -> None:
-    """From 2^64 - 100 on: the third iteration copies to where the first one still may."""
+    """The third iteration copies to where the first one still may, from 2^64 - 100 on, or across 2^63."""
     text = f"""
 func.func @f(%from: memref<64xf32>) attributes {{gpu.kernel, known_block_size = array<i32: 1, 1, 1>}} {{
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %two = arith.constant 2 : index
-  %first = arith.constant -100 : index
+  %first = arith.constant {first} : index
   %last = arith.constant {last} : index
   %tile = memref.alloc() : memref<2xf32, 3>
   scf.for unsigned %i = %first to %last step %c1 {{
