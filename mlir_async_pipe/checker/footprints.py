@@ -132,7 +132,8 @@ def _meaning(touched: Touched, region: Region, site: Site) -> Any:
     their ranges and coefficients matter; those in operators keep their names.
     """
     starts = [piece.start for piece in region.pieces if piece is not None]
-    named = {*touched.facts, *touched.launch}.union(*map(forms.atoms_of, starts))
+    held = [forms.form_under(atom) for atom in (*touched.facts, *touched.launch)]
+    named = set[Atom]().union(*map(forms.atoms_of, (*held, *starts)))
     alike: dict[Atom, Atom] = {}
     if all(atom.kind in _PLAIN for atom in named) and not region.frame.base.terms:
         uses = {
@@ -145,8 +146,13 @@ def _meaning(touched: Touched, region: Region, site: Site) -> Any:
             for n, atom in enumerate(sorted(uses, key=lambda a: repr(uses[a])))
         }
 
+    def of_name(atom: Atom) -> Atom:
+        if atom.kind == "sum":
+            return Atom("sum", renamed(forms.terms_of(atom)))
+        return alike.get(atom, atom)
+
     def renamed(knowns: Iterable[tuple[Atom, Any]]) -> frozenset[tuple[Atom, Any]]:
-        return frozenset((alike.get(atom, atom), known) for atom, known in knowns)
+        return frozenset((of_name(atom), known) for atom, known in knowns)
 
     pieces = tuple(
         piece and piece._replace(start=piece.start._replace(terms=renamed(piece.start.terms)))

@@ -182,6 +182,7 @@ class Surroundings:
             tuple[Operation, frozenset[str]], tuple[list[Stretch], list[Stretch]]
         ] = {}
         self._sizes: dict[Operation, Size | None] = {}
+        self._asked: dict[Operation | None, bool] = {}
         self._launches: Launches | None = None
 
     def touches_outside(
@@ -254,6 +255,13 @@ class Surroundings:
             for side in (BEFORE, AFTER)
         )
         return before, after
+
+    def once(self, loop: Operation, ask: Callable[[], bool]) -> bool:
+        """What `ask` says of all loops of this one's function, asked for the first of them."""
+        function = enclosing(loop, FUNCTION_OPS)
+        if function not in self._asked:
+            self._asked[function] = ask()
+        return self._asked[function]
 
     def conflicts_across(self, loop: Operation, *, noalias_arguments: bool) -> set[Space]:
         """The spaces of accesses outside of the loop that may meet each other where the loop alone stands in between: one

@@ -5,28 +5,15 @@ for { copy; wait; products; barrier }
 load %P[127 - %t]
 
 for { for { copy; wait; products; barrier }           none is needed: no two rounds store to one place,
-      store %C[%tile, %t] }                           which the checker proves of the kernel without the loop
+      store %C[%tile, %t] }                           which the checker proves of the kernel without them
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any
 
-from mlir_async_pipe.bindings.raw_ops import (
-    FUNCTION_OPS,
-    Operation,
-    before,
-    create,
-    edits,
-    enclosing,
-    operations,
-    outermost,
-    walk,
-)
-from mlir_async_pipe.checker.kernel import KernelVerdict, check_kernel, surroundings
-from mlir_async_pipe.checker.promises import CheckOptions
-from mlir_async_pipe.checker.selection import kernels
+from mlir_async_pipe.bindings.raw_ops import Operation, operations, walk
+from mlir_async_pipe.checker.without_copies import are_proven_apart
 from mlir_async_pipe.facts.loops.statements import Body, barriers_of
 from mlir_async_pipe.facts.values.memory_roots import Space, root_of
 from mlir_async_pipe.pipeliner.dependence.regions import is_opaque
@@ -34,7 +21,7 @@ from mlir_async_pipe.pipeliner.dependence.surroundings import Surroundings
 from mlir_async_pipe.pipeliner.plan.buffer_plan import BufferPlan
 from mlir_async_pipe.pipeliner.plan.tensor_tiles import touches_no_tensor, writes_shared
 from mlir_async_pipe.vocabulary import accesses, flag_order, is_barrier, row_of, tensor_use
-from mlir_async_pipe.vocabulary.rows import ALL_SPACES, UNORDERED
+from mlir_async_pipe.vocabulary.rows import ALL_SPACES
 
 
 def ordered_outside(
@@ -43,12 +30,14 @@ def ordered_outside(
     meetings: tuple[Operation, ...],
     around: Surroundings,
     noalias_arguments: bool,
+    beside: tuple[Operation, ...],
     *,
     keeps_barrier: bool,
 ) -> frozenset[Space]:
     """The memory for which a barrier of the body, or one of its `meetings` of a cluster, may be needed although no iteration
     writes it: it is written outside of the loop, and read there or in the loop, with no other barrier in between.
-    `keeps_barrier`: one between accesses before and after the loop stays whatever happens.
+    `keeps_barrier`: one between accesses before and after the loop stays whatever happens. `beside`: the other loops of tensor
+    copies, which may lose their barriers, too.
 
         store %P[%t]; for { copy; wait; products; barrier }; load %P[127 - %t]
         store %P[%t]; for { copy; wait; barrier; load %P[127 - %t]; products }"""
@@ -56,7 +45,9 @@ def ordered_outside(
     found = set[Space]()
     if not keeps_barrier:
         found |= around.conflicts_across(loop, noalias_arguments=noalias_arguments)
-        if found and _is_proven_without(loop, noalias_arguments):
+        if found and around.once(
+            loop, lambda: are_proven_apart((loop, *beside), noalias_arguments)
+        ):
             found.clear()
     for access in (access for op in walk(loop) for access in accesses(op)):
         root = root_of(access.memory)
@@ -69,51 +60,6 @@ def ordered_outside(
     fenced = set[str](ALL_SPACES if meetings else ())
     fenced.update(*(spaces(op) for op in barriers if (spaces := row_of(op).barrier)))
     return frozenset(found & fenced)
-
-
-def _is_proven_without(loop: Operation, noalias_arguments: bool) -> bool:
-    """Whether the checker proves the kernel with nothing in place of the loop, so that no barrier of the loop orders what stands
-    around it.
-
-        for { for { copy; wait; products; barrier } -> %sum          for { %sum = unknown
-              store %sum, %C[%tile, %t] }                    -->           store %sum, %C[%tile, %t] }"""
-    function = enclosing(loop, FUNCTION_OPS)
-    if function is None:
-        return False
-    place = next(n for n, op in enumerate(walk(function)) if op == loop)
-    promised = CheckOptions(assume_noalias_arguments=noalias_arguments, assume_several_threads=True)
-    with edits():
-        copy = function.clone(ip=before(function)).operation
-        try:
-            again = next(islice(walk(copy), place, None))
-            kinds = [result.type for result in again.results]
-            if kinds:
-                unknown = create(
-                    "builtin.unrealized_conversion_cast",
-                    (),
-                    kinds,
-                    ip=before(again),
-                    loc=again.location,
-                )
-                for old, new in zip(again.results, unknown.results, strict=True):
-                    old.replace_all_uses_with(new)
-            again.erase()
-            if any(flag_order(op) != UNORDERED for op in walk(copy)):
-                return False
-            found = kernels(copy)
-            shared = surroundings(outermost(copy), found)
-            return bool(found) and all(
-                _is_proven(check_kernel(kernel, shared, None, promised, until_found=True))
-                for kernel in found
-            )
-        finally:
-            copy.erase()
-
-
-def _is_proven(outcome: KernelVerdict) -> bool:
-    """Whether threads of one block race nowhere; barriers order nothing between blocks."""
-    found = any(finding.cause != "other-block" for finding in outcome.findings)
-    return not (found or outcome.in_scope or any(site.atomic for site in outcome.sites))
 
 
 def barriers_to_drop(

@@ -398,7 +398,7 @@ def plan_ring(
     buffers = ring_buffers(body, transactions, sharing)
     check_uniform(loop)
     ordered = ordered_outside(
-        body, buffers, meetings, around, noalias_arguments, keeps_barrier=not by_others
+        body, buffers, meetings, around, noalias_arguments, beside, keeps_barrier=not by_others
     )
     if ordered and not barriers_of(body):
         why = "this meeting, which the pipeline does without, may order what stands before the loop and after it"

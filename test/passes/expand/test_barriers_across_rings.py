@@ -1,7 +1,7 @@
 """Accesses outside of a loop of tensor copies that only its barriers order stay ordered, whoever copies; where nothing
 needs that, no barrier is written.
 
-Covers: pipeliner/plan/ring_barriers.py, pipeliner/plan/ring_plan.py, pipeliner/dependence/surroundings.py
+Covers: pipeliner/plan/ring_barriers.py, checker/without_copies.py, pipeliner/plan/ring_plan.py, pipeliner/dependence/surroundings.py
 """
 
 from __future__ import annotations

@@ -135,27 +135,28 @@ def test_the_cluster_goes_to_machine_code():
     assert "mbarrier.arrive.shared::cluster.b64" in ptx
 
 
-def test_a_launch_is_its_kernel_s_cluster():
-    """The number of a thread is an argument there."""
+@pytest.mark.parametrize(("blocks", "hazards"), [(2, []), (4, ["cross-block"])])
+def test_a_launch_is_its_kernel_s_cluster(blocks, hazards):
+    """The number of a thread is an argument there. Blocks store by their place in their cluster: those of two clusters meet."""
     launched = re.sub(
         r"(?s)func.func @f\((.*?)\) attributes \{.*?\} \{(.*)  return\n\}",
-        r"""func.func @f(\1) {
+        rf"""func.func @f(\1) {{
   %one = arith.constant 1 : index
   %two = arith.constant 2 : index
+  %blocks = arith.constant {blocks} : index
   %threads = arith.constant 64 : index
   gpu.launch clusters(%cx, %cy, %cz) in (%nx = %two, %ny = %one, %nz = %one)
-      blocks(%bx, %by, %bz) in (%gx = %two, %gy = %one, %gz = %one)
-      threads(%tx, %ty, %tz) in (%sx = %threads, %sy = %one, %sz = %one) {\2  gpu.terminator
-  }
+      blocks(%bx, %by, %bz) in (%gx = %blocks, %gy = %one, %gz = %one)
+      threads(%tx, %ty, %tz) in (%sx = %threads, %sy = %one, %sz = %one) {{\2  gpu.terminator
+  }}
   return
-}""",
+}}""",
         HALVES.text(),
     )
     assert "gpu.launch" in launched
     module = parse(launched)
     report = pipeline(module, check="error")
-    # Nobody says there that a grid is one cluster: its blocks store by their place in theirs.
-    assert [hazard.code for hazard in report.of("hazards")] == ["cross-block"]
+    assert [hazard.code for hazard in report.of("hazards")] == hazards
     text = str(module)
     assert text.count("nvvm.mapa") == text.count("try_wait") == 2
     # Only the input asks for it.
