@@ -329,9 +329,11 @@ class Judge:
 
     def _of_two_threads(self, event: Event, one: Region, other: Region, state: State) -> Verdict:
         """Whether regions meet of two threads that both do an access."""
-        ranges = (event.threads, event.threads)
         return self.comparer.overlap(
-            one, other, state.facts, same_thread=False, ranges=ranges
+            *(one, other, state.facts),
+            same_thread=False,
+            ranges=(event.threads, event.threads),
+            beside=_chosen_alike(event, event),
         ).verdict
 
     def _meet_apart(self, event: Event, state: State, alike: int) -> Verdict:
@@ -481,7 +483,10 @@ class Judge:
             return self._between_unlike(later, earlier, state, threads.lanes - 1)
         # One thread met the conditions of both, also where this path has forgotten them.
         found = self.comparer.overlap(
-            earlier.region, later.region, state.facts, same_thread=same_thread, ranges=ranges
+            *(earlier.region, later.region, state.facts),
+            same_thread=same_thread,
+            ranges=ranges,
+            beside=() if same_thread else _chosen_alike(earlier, later),
         )
         if same_thread or not earlier.met or found.verdict == "no":
             return found
@@ -497,6 +502,7 @@ class Judge:
             *(earlier.region, later.region, state.facts),
             same_thread=False,
             ranges=(earlier.threads, later.threads),
+            beside=_chosen_alike(earlier, later),
         )
 
     def _is_of_whole_waves(self, event: Event) -> bool:
@@ -625,3 +631,24 @@ def is_made_by_warp(store: Site, read: Operation) -> bool:
                 together = op.block
             open_ones += [(operand, together) for operand in op.operands]
     return False
+
+
+def _chosen_alike(earlier: Event, later: Event) -> tuple[tuple[Piece, Piece], ...]:
+    """What two threads have close to each other that one number chose, as bytes that meet.
+
+    t = n at both ends    t' - t = 0              [t'] and [t]
+    0 <= t - n < 4        -3 <= t' - t <= 3       [t'] and [t - 3, t + 3]
+    """
+    return tuple(
+        (
+            Piece(one.own, (), 1),
+            Piece(
+                forms.add(other.own, Form(one.low - other.high)),
+                (),
+                one.high - one.low + other.high - other.low + 1,
+            ),
+        )
+        for one in earlier.chosen
+        for other in later.chosen
+        if one.shared == other.shared
+    )

@@ -27,6 +27,7 @@ from mlir_async_pipe.checker.paths import at_least, by_truth
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.checker.sites import Sites
 from mlir_async_pipe.checker.state import (
+    Choice,
     Event,
     Passed,
     Pending,
@@ -43,6 +44,7 @@ from mlir_async_pipe.checker.thread_grid import (
     has_numbers,
     is_about_threads,
     is_common,
+    is_of_thread,
     is_thread_condition,
     is_thread_number,
 )
@@ -129,7 +131,8 @@ class Effects:
     owners: Owners
     relied: ReliedBarriers
     _made: dict[int, list[tuple[Any, Event]]] = field(default_factory=dict)
-    _fixed: dict[tuple[int, ThreadRange], Event] = field(default_factory=dict)
+    _fixed: dict[tuple[int, ThreadRange, tuple[Choice, ...]], Event] = field(default_factory=dict)
+    _apart: dict[Atom, tuple[tuple[Form, Form], ...]] = field(default_factory=dict)
 
     @cached_property
     def _makers(self) -> dict[int, tuple[int, Run]]:
@@ -397,26 +400,46 @@ class Effects:
         self, state: State, accessed: _Accessed, number: int, threads: ThreadRange
     ) -> Event:
         """The event of an access here; the same object where it was made before."""
-        site = self.judge.sites[number]
+        site, chosen = self.judge.sites[number], self._choices(state)
         if site.needed is not None:
             threads = self._in_need(state, *site.needed) or threads
         if accessed.fixed:
-            event = self._fixed.get((number, threads))
+            event = self._fixed.get((number, threads, chosen))
             if event is not None:
                 return event
         view = self.values.view(state, site.memory)
         indices = self.values.forms(state, site.indices)
         made = self._made.setdefault(number, [])
         for key, event in made:
-            if key == (view, indices, threads):
+            if key == (view, indices, threads, chosen):
                 return event
-        event = event_of(number, self._region(number, view, indices), threads, accessed.maybe)
+        region = self._region(number, view, indices)
+        event = event_of(number, region, threads, accessed.maybe)._replace(chosen=chosen)
         if accessed.fixed:
-            self._fixed[number, threads] = event
+            self._fixed[number, threads, chosen] = event
             return event
-        made.append(((view, indices, threads), event))
+        made.append(((view, indices, threads, chosen), event))
         del made[:-REMEMBERED_EVENTS]
         return event
+
+    def _choices(self, state: State) -> tuple[Choice, ...]:
+        """What is known here of a number of the thread beside what all threads of the block have all the time."""
+        found = []
+        for atom in state.facts:
+            for parts in self._parts(atom) if atom.kind == "sum" else ():
+                low, high = forms.bounds(forms.form_under(atom), state.facts)
+                if low is not None and high is not None:
+                    found.append(Choice(*parts, low, high))
+        return tuple(sorted(found, key=repr))
+
+    def _parts(self, atom: Atom) -> tuple[tuple[Form, Form], ...]:
+        """A sum as a number of the thread and what its block has and keeps, if that is all."""
+        if atom not in self._apart:
+            terms = forms.terms_of(atom)
+            own = frozenset(term for term in terms if is_of_thread(term[0]))
+            kept = all(self.owners.is_kept(part) for part, _ in terms - own)
+            self._apart[atom] = ((Form(0, own), Form(0, terms - own)),) if own and kept else ()
+        return self._apart[atom]
 
     def _in_need(self, state: State, condition: int, holds: bool) -> ThreadRange | None:
         """The threads of a path in which a condition holds, or does not; None if one test does not tell them."""

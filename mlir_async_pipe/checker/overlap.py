@@ -74,10 +74,12 @@ class Comparer:
         *,
         same_thread: bool,
         ranges: tuple[ThreadRange, ThreadRange] = ((), ()),
+        beside: tuple[tuple[Piece, Piece], ...] = (),
     ) -> Overlap:
         """Whether regions of one root share a byte; `a` is the earlier access.
 
-        `same_thread` False asks for two different threads. `ranges` are conditions on the thread ids of both ends.
+        `same_thread` False asks for two different threads. `ranges` are conditions on the thread ids of both ends; threads
+        meet only where what stands `beside` the regions does, too.
         """
         if not begin_alike(a, b, same_thread=same_thread):
             bytes_a, bytes_b = as_bytes(a), as_bytes(b)
@@ -95,6 +97,7 @@ class Comparer:
             if constants_disjoint(one, other):
                 return NO
             open_pairs.append((one, other))
+        open_pairs += beside
         key: tuple[object, ...] = (tuple(open_pairs), same_thread, a.lanes, b.lanes, ranges)
         # What a path knows of thread ids stands in `ranges`: no other fact matters to these.
         if not all(is_thread_number(piece.start) for pair in open_pairs for piece in pair):
@@ -103,7 +106,9 @@ class Comparer:
         self.budget.asked()
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._decide(open_pairs, (a, b), facts, same_thread, ranges)
+            found = self._known[key] = self._decide(
+                open_pairs, (a, b), facts, same_thread, ranges, beside
+            )
         if found.verdict == "yes" and reason:
             found = Overlap("cannot tell", reason)
         return found
@@ -115,6 +120,7 @@ class Comparer:
         facts: Facts,
         same_thread: bool,
         ranges: tuple[ThreadRange, ThreadRange],
+        beside: tuple[tuple[Piece, Piece], ...],
     ) -> Overlap:
         """The answer for the pairs of pieces that are left open; all else meets."""
         a, b = regions
@@ -144,7 +150,9 @@ class Comparer:
             answer = NO
             for number in numbers:
                 fixed = {**facts, iteration: AtomRange(number, number)}
-                once = self.overlap(a, b, fixed, same_thread=same_thread, ranges=ranges)
+                once = self.overlap(
+                    a, b, fixed, same_thread=same_thread, ranges=ranges, beside=beside
+                )
                 answer = once if answer is NO or once is YES else answer
             return answer
         left = [_cancelled(x, y, same_thread) for x, y in pairs]

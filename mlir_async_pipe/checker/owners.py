@@ -114,6 +114,13 @@ class Owners:
     def _scopes(self) -> FactScopes:
         return FactScopes(self.is_argument)
 
+    def is_kept(self, atom: Atom) -> bool:
+        """Whether all threads of a block have a number alike, all the time."""
+        return all(
+            part.kind == "call" or self._scopes.is_fixed(part) or block_axis(part) is not None
+            for part in forms.atoms_under(atom)
+        )
+
     # Comparing ----------------------------------------------------------------------------
 
     def shared_roots(self) -> frozenset[int]:

@@ -40,6 +40,7 @@ class Event(NamedTuple):
     `threads` are conditions on the thread ids under which it ran; `maybe`: it stands in
     summary code under a condition. `mentions` are the atoms of its region (see `event_of`).
     `met`: the lanes of its warp have met since, so that it happened before all that they do now.
+    `chosen`: what else chose its threads.
     """
 
     site: int
@@ -48,6 +49,17 @@ class Event(NamedTuple):
     maybe: bool
     mentions: frozenset[Atom]
     met: bool = False
+    chosen: tuple[Choice, ...] = ()
+
+
+class Choice(NamedTuple):
+    """Only threads ran it of which `own`, a number of the thread, plus `shared`, which all of the block have and keep, is from
+    `low` to `high`: of t = n there is one."""
+
+    own: Form
+    shared: Form
+    low: int
+    high: int
 
 
 def event_of(site: int, region: Region, threads: ThreadRange, maybe: bool) -> Event:
@@ -59,7 +71,8 @@ def event_of(site: int, region: Region, threads: ThreadRange, maybe: bool) -> Ev
 
 
 def moved(event: Event, region: Region) -> Event:
-    return event_of(event.site, region, event.threads, event.maybe)._replace(met=event.met)
+    found = event_of(event.site, region, event.threads, event.maybe)
+    return found._replace(met=event.met, chosen=event.chosen)
 
 
 def of_group(event: Event, group: ThreadRange) -> Event:

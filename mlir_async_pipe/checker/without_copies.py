@@ -57,7 +57,8 @@ def are_proven_apart(loops: Iterable[Operation], noalias_arguments: bool) -> boo
 
 
 def _take_out(loop: Operation) -> list[Root]:
-    """Erase what copies tiles, reads them, or lets threads and blocks wait for each other; returns what it copies from."""
+    """Erase what copies tiles, reads them, or lets threads and blocks wait for each other, and a loop that does nothing else;
+    returns what it copies from."""
     tiles = {
         root_of(access.memory).identity
         for op in walk(loop)
@@ -73,6 +74,8 @@ def _take_out(loop: Operation) -> list[Root]:
         if waits or row.by_proxy or row.queue or any(root.identity in tiles for root in roots):
             copied += [root for root in roots if root.identity not in tiles]
             _erase(op)
+    if all(row_of(op).does in ("value", "nothing") for op in walk(loop)):
+        _erase(loop)
     return copied
 
 

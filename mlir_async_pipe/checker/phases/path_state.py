@@ -149,12 +149,12 @@ class PathState(RoleState):
         """Whether to ask here if a state of roles is new; `begins`: an iteration does.
 
         What all of them know of each other is long, most of all in a cluster. As long as a path does not split, its states repeat if
-        those do in which its first role begins an iteration: so only they are asked, or those after many
-        others. Who asks less follows more, never less."""
+        those do in which its first role begins an iteration: so only they are asked, those in which another one does after the
+        path has split, and those after many others. Who asks less follows more, never less."""
         first = all((self.mask or 0) < (r.mask or 0) for r in self.others if r.at_join is None)
         self.passed += 1
         often = self.passed > UNASKED * (1 + len(self.others))
-        if not (self.split or often or (begins and first)):
+        if not (often or (begins and (first or self.split))):
             return False
         self.split, self.passed = False, 0
         return True
