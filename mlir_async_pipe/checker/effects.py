@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 from mlir_async_pipe.bindings.raw_ops import constant_value
@@ -51,6 +51,7 @@ from mlir_async_pipe.checker.thread_grid import (
 from mlir_async_pipe.checker.unfollowed import REASON
 from mlir_async_pipe.facts.flow.algorithms import reached
 from mlir_async_pipe.facts.loops.statements import is_synchronisation
+from mlir_async_pipe.facts.values import sums
 from mlir_async_pipe.facts.values import views as memory
 from mlir_async_pipe.facts.values.views import Piece, Region, View
 from mlir_async_pipe.vocabulary import Row, meets_whole_warp
@@ -435,10 +436,9 @@ class Effects:
     def _parts(self, atom: Atom) -> tuple[tuple[Form, Form], ...]:
         """A sum as a number of the thread and what its block has and keeps, if that is all."""
         if atom not in self._apart:
-            terms = forms.terms_of(atom)
-            own = frozenset(term for term in terms if is_of_thread(term[0]))
-            kept = all(self.owners.is_kept(part) for part, _ in terms - own)
-            self._apart[atom] = ((Form(0, own), Form(0, terms - own)),) if own and kept else ()
+            own, rest = _own_part(atom)
+            kept = all(self.owners.is_kept(part) for part in rest.symbols)
+            self._apart[atom] = ((own, rest),) if own.terms and kept else ()
         return self._apart[atom]
 
     def _in_need(self, state: State, condition: int, holds: bool) -> ThreadRange | None:
@@ -534,7 +534,23 @@ def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
         for entry in facts.items()
         if entry[0][0] in ("call", "sum") and is_thread_condition(entry[0])
     ]
+    for atom in [atom for atom in facts if atom.kind == "sum"]:
+        own, rest = _own_part(atom)
+        if own.terms and rest.terms:
+            # Of tid + 4 k < 5 in iteration 1: tid < 1.
+            held, other = (forms.bounds(form, facts) for form in (forms.form_under(atom), rest))
+            usual, part = forms.bounds(own, facts), sums.difference(held, other)
+            if sums.both(usual, part) != usual:
+                made.append((forms.sum_atom(own), AtomRange(*sums.both(usual, part))))
     return (*ids, *sorted(made, key=repr)) if made else ids
+
+
+@lru_cache(maxsize=1 << 12)
+def _own_part(atom: Atom) -> tuple[Form, Form]:
+    """The number of the thread in a sum, and the rest of it."""
+    terms = forms.terms_of(atom)
+    own = frozenset(term for term in terms if is_of_thread(term[0]))
+    return Form(0, own), Form(0, terms - own)
 
 
 def _one_stretch(region: Region) -> Piece | None:

@@ -380,7 +380,9 @@ class Explorer:
         is_header = block.number in self.headers
         ended = ending(state, block.number)
         if not is_header or ended:
-            join(state, block.number, self.values.base_facts)
+            # Of a loop that others have left only those who stay come to its next iteration.
+            alone = is_header and not any(parting.meets for parting in ended)
+            join(state, block.number, self.values.base_facts, alone=alone)
         if ended:
             self.values.forget_chosen(state, block.number)
         if is_header:

@@ -189,12 +189,14 @@ def part(state: State, parting: Parting | None, number: int) -> None:
         state.sides = (*state.sides, Side(parting, number, 0))
 
 
-def join(state: State, block: int, base: Facts) -> None:
+def join(state: State, block: int, base: Facts, *, alone: bool) -> None:
     """Paths meet at the begin of a block: partings that join here end, choices too.
 
-    What is known of threads is what the sides around it know, else `base`.
+    What is known of threads is what the sides around it know, else `base`; all that was if they come `alone`, those of no other side.
     """
     state.sides = tuple(s for s in state.sides if s.parting.join not in (block, None))
+    if alone:
+        return
     side = state.sides[-1] if state.sides else None
     own = _about_threads(base) if side is None else side.parting.threads[side.number]
     kept = {a: known for a, known in state.facts.items() if not is_thread_condition(a)}
