@@ -536,7 +536,7 @@ def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
     ]
     for atom in [atom for atom in facts if atom.kind == "sum"]:
         own, rest = _own_part(atom)
-        if own.terms and rest.terms:
+        if own.terms and rest.terms and all(part.kind == "iteration" for part in rest.symbols):
             # Of tid + 4 k < 5 in iteration 1: tid < 1.
             held, other = (forms.bounds(form, facts) for form in (forms.form_under(atom), rest))
             usual, part = forms.bounds(own, facts), sums.difference(held, other)

@@ -126,7 +126,7 @@ def _nvidia(name: str, workgroup_kib: int, features: str, resident: tuple[int, i
         multiprocessors=_MULTIPROCESSORS.get(name, 0),
         # PTX ISA, cp.async.bulk.tensor: sm_90 or later; wgmma: sm_90a; tcgen05: sm_100a and its kin,
         # which sm_120 and sm_121 are not.
-        tensor_copies=int(name.removeprefix("sm_").rstrip("a")) >= 90,
+        tensor_copies=int("".join(filter(str.isdigit, name))) >= 90,
         warpgroup_products=name == "sm_90a",
         tensor_memory=name in ("sm_100a", "sm_103a", "sm_110a"),
         banks=32,

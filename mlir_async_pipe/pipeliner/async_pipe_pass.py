@@ -40,7 +40,8 @@ from mlir_async_pipe.waits.ssa.cursors import CURSOR
 
 CHECK = "async-pipe-check"
 DROP_BARRIERS = "async-pipe-drop-barriers"
-AFFINE, *OTHERS = passes.PIPELINING
+AFFINE = "async-pipe-normalise-affine"
+OTHERS = [name for name in passes.PIPELINING if name != AFFINE]
 MEMBERS = (
     AFFINE,
     "async-pipe-warn-unannotated",

@@ -587,12 +587,14 @@ class Row:
     @cached_property
     def opaque(self) -> Opaque | None:
         """Why the op may do anything to those who follow accesses, queues and barriers alone."""
-        if self.accesses:
-            return None
         for effect in self.effects:
             match effect:
+                case Fence():
+                    continue
+                case Opaque() | Phase() | Tensor() | Meeting() if self.accesses:
+                    return None
                 case Opaque():
                     return effect
-                case Phase() | Tensor() | Meeting():
+                case _:
                     return effect.opaque
         return None

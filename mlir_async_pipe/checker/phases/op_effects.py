@@ -135,6 +135,10 @@ class OpEffects:
                     return meeting(run, self.number(run))
                 case Opaque():
                     return not_followed if effect.phases else self.opaque(run)
+                case Fence():
+                    continue
+                case _:
+                    return not_followed
         if row.barrier is not None:
             of_block = "workgroup" in row.barrier(op)
             return meeting(run, self.number(run)) if of_block else not_followed

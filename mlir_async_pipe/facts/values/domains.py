@@ -123,7 +123,7 @@ K = TypeVar("K")
 class Typed(NamedTuple):
     """An op with a row, what is asked of its types and attributes read once: `bits` of its
     result, `given` those of its last operand; `nsw`, `nuw`: a result that does not fit, as a
-    signed or an unsigned number, does not occur. `scalar`: its types are integers or index.
+    signed or an unsigned number, does not occur. `scalar`: its types are integers or index, and its row says what each result is.
     `detail` is a comparison's predicate, the results of an affine map, the parts of a split or
     the weights of a join (None where one is no constant)."""
 
@@ -151,7 +151,8 @@ def typed(op: Any) -> Typed:
         given or INDEX_BITS,
         nsw,
         nuw,
-        bits is not None and given is not None,
+        # Of several results one meaning is not that of each.
+        bits is not None and given is not None and (len(op.results) == 1 or row.method == "split"),
         _DETAILS[row.method](op) if row.method in _DETAILS else None,
     )
 
