@@ -795,10 +795,9 @@ def _store(w: FunctionWriter, i: Instruction) -> None:
     w.op("llvm.store", (whole, w.pointer(address, _space(i))), order)
 
 
-# Numbers of the binary operations of llvm.atomicrmw.
 # Numbers of the binary operations of llvm.atomicrmw: of signed numbers, of others.
 _ATOMIC = {"exch": (0, 0), "add": (1, 1), "and": (3, 3), "or": (5, 5), "xor": (6, 6),
-           "max": (7, 9), "min": (8, 10)}  # fmt: skip
+           "max": (7, 9), "min": (8, 10), "inc": (15, 15), "dec": (16, 16)}  # fmt: skip
 _ADDS_FLOATS = 11
 
 

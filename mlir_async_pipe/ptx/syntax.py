@@ -499,6 +499,9 @@ class _Reader:
         if self.next == "-" or self.next[:1].isdigit():
             sign = "-" if self.taken("-") else ""
             return Number(sign + self.take())
+        if self.taken("WARP_SZ"):
+            # The predefined constant (PTX ISA, WARP_SZ).
+            return Number("32")
         name = self.known(self.take())
         if name in self.registers or name.startswith("%") or name == "_":
             return Register(name)

@@ -232,7 +232,12 @@ def _groups_of_barrier() -> int:
 
 
 NAMED_BARRIER = Row(
-    "nvvm.barrier", ("number?", "threads?", "+predicate?"), barrier=everything, whole=is_of_block
+    "nvvm.barrier",
+    ("number?", "threads?", "+predicate?"),
+    barrier=everything,
+    whole=is_of_block,
+    # What a predicate holds in, which all are told that meet.
+    agree="same",
 )
 
 

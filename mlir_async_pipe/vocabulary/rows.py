@@ -582,6 +582,7 @@ class Row:
             whole=None,
             order=order,
             effects=(*self.effects, Meeting(barrier, self.meets)),
+            agree="operands",
         )
 
     @cached_property

@@ -37,7 +37,7 @@ from mlir_async_pipe.facts.flow.algorithms import post_order
 from mlir_async_pipe.facts.flow.region_flow import first_taken, origins
 from mlir_async_pipe.facts.values.domains import predicate_of
 from mlir_async_pipe.facts.values.integer_ops import bits_of
-from mlir_async_pipe.vocabulary import is_pure, named_row
+from mlir_async_pipe.vocabulary import is_pure, named_row, row_of
 from mlir_async_pipe.vocabulary.control_flow import BRANCH_ROWS, REGION_ROWS
 from mlir_async_pipe.vocabulary.launch_ids import IDS, LaunchId, launch_id
 from mlir_async_pipe.vocabulary.memory_names import SIZE_OPS, in_workgroup_memory
@@ -154,7 +154,7 @@ def sources(value: Value) -> tuple[Iterable[Value], Operation | None]:
     assert op is not None
     if known is not None:
         return (), op
-    threads = named_row(op.name).agree
+    threads = row_of(op).agree
     if threads != "operands":
         return (), None if threads == "same" else op
     if op.name == "memref.alloc" and in_workgroup_memory(value.type):
