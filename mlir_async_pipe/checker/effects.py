@@ -147,7 +147,7 @@ class Effects:
         row = run.row
         if row.meeting is not None:
             # Some threads wait for some others: what races after it is never certain.
-            return _warp_meets if meets_whole_warp(op) else State.taint
+            return self._warp_meets if meets_whole_warp(op) else State.taint
         if not row.known:
             if row.opaque is not None and row.opaque.ends_copies:
                 return _taint_copies
@@ -184,6 +184,16 @@ class Effects:
                 part(state)
 
         return execute
+
+    def _warp_meets(self, state: State) -> None:
+        """All lanes of a warp meet; where threads part by more than the numbers of their warps, nobody knows whether they do."""
+        by_ids = all(side.parting.by_ids for side in state.sides)
+        ranges = thread_ranges(state, self.judge.base_facts) if state.sides else ()
+        if state.uneven or not by_ids or not are_whole_warps(ranges, self.judge.comparer.threads):
+            state.taint()
+            return
+        state.log = frozenset(event._replace(met=True) for event in state.log)
+        state.done = frozenset((event._replace(met=True), wait) for event, wait in state.done)
 
     def _divergent(self, run: Run, state: State) -> None:
         """A barrier, which all threads of the block must reach."""
@@ -508,15 +518,6 @@ def _taint_copies(state: State) -> None:
     """The copies of AMD's queues that are in flight may be over, or may not."""
     if ASYNC_LDS.name in state.queues:
         state.taint()
-
-
-def _warp_meets(state: State) -> None:
-    """All lanes of a warp meet; where threads part, nobody knows whether they do."""
-    if state.sides or state.uneven:
-        state.taint()
-        return
-    state.log = frozenset(event._replace(met=True) for event in state.log)
-    state.done = frozenset((event._replace(met=True), wait) for event, wait in state.done)
 
 
 def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:

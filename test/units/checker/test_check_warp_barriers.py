@@ -199,6 +199,21 @@ scf.if %few {{
         "unknown",
         True,
     ),
+    "whole warps meet in a branch": Case(
+        f"%few = arith.cmpi ult, %x, %c32 : index\nscf.if %few {{\n{STORE}\n{SYNC}\n{LOAD}\n}}",
+        "proven",
+        False,
+    ),
+    "whole warps, and half of one": Case(
+        f"%few = arith.cmpi ult, %x, %c48 : index\nscf.if %few {{\n{STORE}\n{SYNC}\n{LOAD}\n}}",
+        "unknown",
+        False,
+    ),
+    "whole warps do not meet in a branch": Case(
+        f"%few = arith.cmpi ult, %x, %c32 : index\nscf.if %few {{\n{STORE}\n{LOAD}\n}}",
+        "unsafe",
+        True,
+    ),
     "a load before a store": Case(f"{LOAD}\n{SYNC}\n{STORE}", "proven", False),
     "a load after the meeting": Case(f"{STORE}\n{SYNC}\n{LOAD}\n{STORE}", "unsafe", True),
     "a copy, waited for": Case(f"{COPY.format(0)}\n{SYNC}\n{LOAD}", "proven", False),

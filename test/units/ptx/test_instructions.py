@@ -359,6 +359,7 @@ NUMBERS = [
         )
     ),
     ("min.u32 %r3, %r1, -5", lambda n, m: min(n, 2**32 - 5)),
+    ("add.u32 %r3, %r1, WARP_SZ", lambda n, m: n + 32),
     ("not.b32 %r3, %r1", lambda n, m: ~n),
     ("abs.s32 %r3, %r1", lambda n, m: abs(signed(n))),
     ("clz.b32 %r3, %r1", lambda n, m: 32 - n.bit_length()),
@@ -622,6 +623,13 @@ def test_columns_are_touched_after_the_wait_for_a_store(
     text = COLUMNS.replace("FILLED", filled).replace("WAITED", WAIT)
     told = check(raise_ptx(text, new_context(), "k.ptx")).diagnostics
     assert {(one.code, one.place.line) for one in told} == found
+
+
+@pytest.mark.parametrize(("counts", "name"), [("inc", "uinc_wrap"), ("dec", "udec_wrap")])
+def test_counters_that_wrap_are_atomic(counts: str, name: str) -> None:
+    """atomicInc, atomicDec: old >= most ? 0 : old + 1, and old == 0 or old > most ? most : old - 1."""
+    text = f"{HEAD}  atom.global.{counts}.u32 %r3, [%d1], 7;\n  ret;\n}}\n"
+    assert f"llvm.atomicrmw {name}" in str(raise_ptx(text, new_context(), "k.ptx"))
 
 
 def test_each_element_of_a_vector_is_added_atomically() -> None:
