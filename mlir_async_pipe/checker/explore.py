@@ -108,6 +108,10 @@ class OneSided(NamedTuple):
     barrier: Run | None = None
 
 
+# The first step of a block that a state has arrived at before.
+ARRIVED = -1
+
+
 @dataclass
 class Explorer:
     """One run over one kernel. `budget` bounds the work.
@@ -323,7 +327,7 @@ class Explorer:
 
     def _block(self, block: Block, first: int, state: State) -> None:
         plan, barriers = self.plans[block.number], self.barriers[block.number]
-        for position in range(first, len(plan)):
+        for position in range(max(first, 0), len(plan)):
             barrier = position in barriers
             if barrier and state.other:
                 # What one thread has done up to here is known on its own path.
@@ -338,7 +342,7 @@ class Explorer:
                 for side in sides:
                     half = state.under(side.facts, side.exact)
                     part(half, parting, side.truth)
-                    self._push(block.number, position, half)
+                    self._push(block.number, position or ARRIVED, half)
                 return
             if barrier:
                 self.effects.still_in_flight(state)
@@ -664,7 +668,7 @@ class Explorer:
                 half.taint()
             value = exact(settle(form, half.facts), half.facts)
             if value is None:
-                self._push(block.number, len(self.plans[block.number]), half)
+                self._push(block.number, len(self.plans[block.number]) or ARRIVED, half)
             elif value == side.truth or form.terms:
                 self._follow(edges[1 if value else 0], half)
 

@@ -32,6 +32,7 @@ from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.facts.values.uniformity import sources
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
 from mlir_async_pipe.vocabulary.launch_ids import (
     IDS,
     LAUNCH_SYMBOLS,
@@ -43,6 +44,7 @@ from mlir_async_pipe.vocabulary.launch_ids import (
     grid_size,
     id_of,
     launch_id,
+    launched_along,
     thread_dimension,
 )
 from mlir_async_pipe.vocabulary.operator_table import OPERATORS, is_operator
@@ -85,13 +87,24 @@ def grid_of(
     if known is not None:
         return GridBlocks(known, stated=True, cluster=cluster)
     read = set(range(3)) if several else _axes_read(kernel, flow)
-    x, y, z = (None if n in read else size for n, size in enumerate(cluster or (1, 1, 1)))
+    x, y, z = (
+        None if n in read else launched_along(kernel, n, size)
+        for n, size in enumerate(cluster or (1, 1, 1))
+    )
     return GridBlocks((x, y, z), cluster=cluster)
+
+
+# How others read the id of a block, or of its cluster (PTX ISA, special registers; LLVM, AMDGPU intrinsics).
+_BY_NAME = frozenset({"llvm.call_intrinsic", "llvm.inline_asm", *CALL_OPS})
+_READS = ("ctaid", "clusterid", "workgroup.id", "workgroup_id", "group_id", "WorkgroupId")
 
 
 def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
     found = set()
     for run in flow.runs():
+        # Intrinsics and assembly that read them by name.
+        if run.name in _BY_NAME and any(name in str(run.op) for name in _READS):
+            return {0, 1, 2}
         if run.name in IDS and any(map(is_used, run.op.results)):
             known = id_of(run.op)
             if known is None:

@@ -332,6 +332,19 @@ def grid_size(kernel: Operation, grids: Launches | None = None) -> Size | None:
     )
 
 
+def launched_along(kernel: Operation, axis: int, least: int) -> int | None:
+    """Blocks along an axis, `least` where no launch says how many; None where launches differ."""
+    launches = (
+        [kernel]
+        if kernel.name == "gpu.launch"
+        else launches_by_kernel(outermost(kernel)).get(name_at_launch(kernel), [])
+        if is_function(kernel)
+        else []
+    )
+    given = {constant_value(op.operands[first_size(op, "grid") + axis]) for op in launches} - {None}
+    return None if len(given) > 1 else next(iter(given), least)
+
+
 def set_cluster_size(function: Operation, size: Size) -> None:
     """Let a function say how large the clusters are that run it."""
     own = {"gpu.func": CLUSTER_SIZES[0], "llvm.func": CLUSTER_SIZES[2]}
@@ -348,6 +361,15 @@ def launched_sizes(root: Operation) -> Launches:
 def launches_below(root: Operation) -> list[Operation]:
     """All gpu.launch_func below `root`."""
     return walk_named(root, "gpu.launch_func".__eq__)
+
+
+@remembered
+def launches_by_kernel(root: Operation) -> dict[str, list[Operation]]:
+    """All gpu.launch_func below `root`, by the kernel that they start."""
+    found: dict[str, list[Operation]] = {}
+    for op in launches_below(root):
+        found.setdefault(kernel_name(op), []).append(op)
+    return found
 
 
 def sizes_of(launches: list[Operation], extent: Extent) -> Launches:

@@ -22,6 +22,7 @@ from mlir_async_pipe.checker.forms import Atom, Form, multiplied
 from mlir_async_pipe.checker.phases.ranges_of_sums import RATIO, Knowledge, exact_quotient
 from mlir_async_pipe.checker.precision import OpenError
 from mlir_async_pipe.facts.values.domains import Domain, Typed
+from mlir_async_pipe.facts.values.integer_ops import INDEX_BITS
 from mlir_async_pipe.facts.values.numbers import NUMBERS
 
 
@@ -153,6 +154,11 @@ def _take_apart(form: Form, by: int) -> None:
 _OF_ANYTHING = frozenset({"select", "apply", "apply_least", "apply_largest", "join"})
 
 
+# What may not fit into the type of its result; of as many bits and more numbers are taken to fit.
+_WRAPPING = frozenset({"add", "sub", "mul", "shl", "cast"})
+TAKEN_TO_FIT = 32
+
+
 class Amounts(Domain[Amount, Knowledge]):
     def constant(self, number: int) -> Amount:
         return number
@@ -169,7 +175,17 @@ class Amounts(Domain[Amount, Knowledge]):
             return None if made is None else of_array(made)
         if any(isinstance(value, EachThread) for value in v):
             v = beside_addresses(v)
-        return None if None in v else super().evaluate(op, v, known)
+        if None in v:
+            return None
+        found = super().evaluate(op, v, known)
+        if (
+            not isinstance(found, Form)
+            or not 1 < op.bits < TAKEN_TO_FIT
+            or op.row.method not in _WRAPPING
+        ):
+            return found
+        least = -(1 << (op.bits - 1))
+        return found if is_within(found, least, op.bits, known) else _opaque(op, found, Form(0))
 
     def add(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
@@ -204,6 +220,8 @@ class Amounts(Domain[Amount, Knowledge]):
             if found is not None:
                 return normal(found)
         if b.terms or b.constant <= 0:
+            return _opaque(op, a, b)
+        if op.row.sign == "u" and _is_signed(a, known):
             return _opaque(op, a, b)
         up = b.constant - 1 if op.row.rounding == "up" else 0
         return self._divided(op, forms.add(a, Form(up)), b.constant, known)
@@ -273,11 +291,19 @@ class Amounts(Domain[Amount, Knowledge]):
 
     def min(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
+        if self._compares_unlike(op, a, b, known):
+            return _opaque(op, a, b)
         return v[1] if known.at_least_one(forms.subtract(a, b)) else v[0]
 
     def max(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         a, b = _forms(v)
+        if self._compares_unlike(op, a, b, known):
+            return _opaque(op, a, b)
         return v[0] if known.at_least_one(forms.subtract(a, b)) else v[1]
+
+    def _compares_unlike(self, op: Typed, a: Form, b: Form, known: Knowledge) -> bool:
+        """Whether the smaller one of two numbers may not be that without signs."""
+        return op.row.sign == "u" and (_is_signed(a, known) or _is_signed(b, known))
 
     def select(self, op: Typed, v: list[Amount], known: Knowledge) -> Amount:
         condition = v[0]
@@ -305,6 +331,10 @@ class Amounts(Domain[Amount, Knowledge]):
         """The same number, or its lowest bit."""
         (form,) = _forms(v)
         if op.bits > 1:
+            if op.given == 1 and op.row.sign == "s":
+                return normal(forms.scale(form, -1))
+            if op.row.sign == "u" and op.given < op.bits and _is_signed(form, known):
+                return _opaque(op, form, Form(0))
             return normal(form)
         residue = known.residue(form, 2)
         return forms.of_atom(Atom("bit", ("cast", form))) if residue is None else residue
@@ -321,6 +351,21 @@ def _opaque(op: Typed, a: Form, b: Form) -> Form:
     """One number, named by what it is made of."""
     kind = "bit" if op.bits == 1 else "unknown"
     return forms.of_atom(Atom(kind, (op.row, op.bits, a, b)))
+
+
+def is_within(form: Form, least: int, bits: int, known: Knowledge) -> bool:
+    """Whether a number is certainly from `least` on, and below 2^(bits - 1): of so many bits, with a sign. Sizes are taken to
+    be below 2^63."""
+    low, high = known.bounds(form)
+    below = bits >= INDEX_BITS or (high is not None and high < 1 << (bits - 1))
+    return low is not None and low >= least and below
+
+
+def _is_signed(form: Form, known: Knowledge) -> bool:
+    """Whether a number is known to begin below 0, as n - 5 does, or is one that the kernel is given and is no size."""
+    low, _ = known.bounds(form)
+    given = any(atom.kind == "unknown" and isinstance(atom.key, int) for atom in form.symbols)
+    return low < 0 if low is not None else given
 
 
 def _may_be_negative(form: Form, known: Knowledge) -> bool:

@@ -19,7 +19,14 @@ from math import gcd
 
 from mlir_async_pipe.checker import forms
 from mlir_async_pipe.checker.forms import Atom, Form, multiplied
-from mlir_async_pipe.checker.phases.amounts import AMOUNTS, EachThread, form_of, normal, trip_count
+from mlir_async_pipe.checker.phases.amounts import (
+    AMOUNTS,
+    EachThread,
+    form_of,
+    is_within,
+    normal,
+    trip_count,
+)
 from mlir_async_pipe.checker.phases.byte_places import Value, is_made_of, with_indices
 from mlir_async_pipe.checker.phases.path_state import TRIP, Iteration, PathState, RoleState, Strand
 from mlir_async_pipe.checker.phases.ranges_of_sums import Knowledge, mentions, moved
@@ -125,11 +132,16 @@ class LoopIterations:
     def _bounds(
         self, state: PathState, number: int, get: Callable[[int], Value] | None = None
     ) -> tuple[Form, Form, int] | None:
-        bounds = self.flow.loops[number].bounds
-        if bounds is None:
+        loop = self.flow.loops[number]
+        if loop.bounds is None:
             return None
-        lower, upper, step = map(get or state.get_here, bounds)
+        lower, upper, step = map(get or state.get_here, loop.bounds)
         if not isinstance(lower, int | Form) or not isinstance(upper, int | Form):
+            return None
+        if loop.unsigned and not all(
+            is_within(form_of(end), 0, loop.bits, state.known) for end in (lower, upper)
+        ):
+            # What is below 0 is a large number there.
             return None
         if isinstance(step, Form):
             # So many iterations, the same for all roles whose loops have these bounds.

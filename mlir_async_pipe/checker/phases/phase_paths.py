@@ -272,12 +272,12 @@ class PhasePaths:
                 paths = state.known.with_residues(atom, self.loops.precision.modulus)
             case (atom, form, quotient):
                 state.take_apart(atom, form, quotient)
-                self.work.append((block, position, state))
+                self.work.append((block, position or ARRIVED, state))
             case (EachThread() as value,):
                 if not self.loops.roles:
                     raise NotFollowedError("unknown-number")
                 split_role(state, value, block, position)
-                self.work.append((block, position, state))
+                self.work.append((block, position or ARRIVED, state))
         for known in paths:
             self.work.append((block, position or ARRIVED, state.copy(known)))
 
