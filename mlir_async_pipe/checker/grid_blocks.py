@@ -32,7 +32,7 @@ from mlir_async_pipe.checker.thread_grid import Threads, thread_facts
 from mlir_async_pipe.facts.values.domains import typed
 from mlir_async_pipe.facts.values.integer_ops import bits_of
 from mlir_async_pipe.facts.values.uniformity import sources
-from mlir_async_pipe.vocabulary.control_flow import CALL_OPS
+from mlir_async_pipe.vocabulary import names_block
 from mlir_async_pipe.vocabulary.launch_ids import (
     IDS,
     LAUNCH_SYMBOLS,
@@ -94,16 +94,10 @@ def grid_of(
     return GridBlocks((x, y, z), cluster=cluster)
 
 
-# How others read the id of a block, or of its cluster (PTX ISA, special registers; LLVM, AMDGPU intrinsics).
-_BY_NAME = frozenset({"llvm.call_intrinsic", "llvm.inline_asm", *CALL_OPS})
-_READS = ("ctaid", "clusterid", "workgroup.id", "workgroup_id", "group_id", "WorkgroupId")
-
-
 def _axes_read(kernel: Operation, flow: Flow) -> set[int]:
     found = set()
     for run in flow.runs():
-        # Intrinsics and assembly that read them by name.
-        if run.name in _BY_NAME and any(name in str(run.op) for name in _READS):
+        if names_block(run.op):
             return {0, 1, 2}
         if run.name in IDS and any(map(is_used, run.op.results)):
             known = id_of(run.op)

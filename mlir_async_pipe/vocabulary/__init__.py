@@ -31,6 +31,7 @@ from mlir_async_pipe.vocabulary.op_table import (  # noqa: F401
     meets_cluster,
     meets_whole_warp,
     named_row,
+    names_block,
     opaque_of,
     operand_groups,
     order_of,

@@ -36,7 +36,7 @@ from mlir_async_pipe.bindings.raw_ops import (
     type_text,
 )
 from mlir_async_pipe.session.diagnostics import InputError
-from mlir_async_pipe.vocabulary.control_flow import callee_name
+from mlir_async_pipe.vocabulary.control_flow import CALL_OPS, callee_name
 from mlir_async_pipe.vocabulary.launch_ids import ALL_LANES
 from mlir_async_pipe.vocabulary.memory_layout import if_known, strides_and_offset
 from mlir_async_pipe.vocabulary.operator_table import is_operator
@@ -98,6 +98,16 @@ def named_row(name: str) -> Row:
 def use_of(op: Any) -> PhaseUse | None:
     """What an op does with mbarriers, None for all others."""
     return row_of(op).phase
+
+
+# How others read the id of a block, or of its cluster (PTX ISA, special registers; LLVM, AMDGPU intrinsics).
+_NAMED_IN = frozenset({CALL, INLINE_ASSEMBLY, *CALL_OPS})
+_BLOCK_IDS = ("ctaid", "clusterid", "workgroup.id", "workgroup_id", "group_id", "WorkgroupId")
+
+
+def names_block(op: Any) -> bool:
+    """Whether an intrinsic, a call or assembly reads the id of a block by its name."""
+    return op.name in _NAMED_IN and any(name in str(op) for name in _BLOCK_IDS)
 
 
 def tensor_use(op: Any) -> TensorUse | None:
