@@ -61,6 +61,7 @@ from mlir_async_pipe.checker.paths import (
 from mlir_async_pipe.checker.precision import OpenError, Precision, RefineError, Rung
 from mlir_async_pipe.checker.state import Parting, State, Value
 from mlir_async_pipe.checker.step_graph import (
+    ARRIVED,
     AnyIteration,
     Assign,
     Block,
@@ -106,10 +107,6 @@ class OneSided(NamedTuple):
     block: int
     onwards: ControlEdge
     barrier: Run | None = None
-
-
-# The first step of a block that a state has arrived at before.
-ARRIVED = -1
 
 
 @dataclass

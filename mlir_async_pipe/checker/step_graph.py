@@ -113,6 +113,9 @@ class Stop(NamedTuple):
 
 Exit = Goto | Branch | LoopTest | Switch | Stop
 
+# The first step of a block that a state has arrived at before.
+ARRIVED = -1
+
 
 @dataclass
 class Block:

@@ -41,10 +41,11 @@ def are_proven_apart(loops: Iterable[Operation], noalias_arguments: bool) -> boo
         copy = function.clone(ip=before(function)).operation
         try:
             ops = list(walk(copy))
-            copied = [root for number in places for root in _take_out(ops[number])]
+            touched = [each for number in places for each in _take_out(ops[number])]
             if any(flag_order(op) != UNORDERED for op in walk(copy)):
                 return False
-            if _are_written(copied, copy, noalias_arguments):
+            read = [root for root, writes in touched if not writes]
+            if len(read) < len(touched) or _are_written(read, copy, noalias_arguments):
                 return False
             found = kernels(copy)
             shared = surroundings(outermost(copy), found)
@@ -56,9 +57,9 @@ def are_proven_apart(loops: Iterable[Operation], noalias_arguments: bool) -> boo
             copy.erase()
 
 
-def _take_out(loop: Operation) -> list[Root]:
+def _take_out(loop: Operation) -> list[tuple[Root, bool]]:
     """Erase what copies tiles, reads them, or lets threads and blocks wait for each other, and a loop that does nothing else;
-    returns what it copies from."""
+    returns what else that touched, and whether it wrote it."""
     tiles = {
         root_of(access.memory).identity
         for op in walk(loop)
@@ -66,17 +67,17 @@ def _take_out(loop: Operation) -> list[Root]:
         for access in accesses(op)
         if access.writes
     }
-    copied = []
+    found = []
     for op in reversed(list(walk(loop))):
         row = row_of(op)
-        roots = [root_of(access.memory) for access in accesses(op)]
+        roots = [(root_of(access.memory), access.writes) for access in accesses(op)]
         waits = row.synchronises or row.phase or row.tensor or row.meeting or row.fence
-        if waits or row.by_proxy or row.queue or any(root.identity in tiles for root in roots):
-            copied += [root for root in roots if root.identity not in tiles]
+        if waits or row.by_proxy or row.queue or any(root.identity in tiles for root, _ in roots):
+            found += [each for each in roots if each[0].identity not in tiles]
             _erase(op)
     if all(row_of(op).does in ("value", "nothing") for op in walk(loop)):
         _erase(loop)
-    return copied
+    return found
 
 
 def _erase(op: Operation) -> None:
@@ -91,8 +92,8 @@ def _erase(op: Operation) -> None:
     op.erase()
 
 
-def _are_written(copied: list[Root], function: Operation, noalias_arguments: bool) -> bool:
-    """Whether the function may write what is copied from."""
+def _are_written(read: list[Root], function: Operation, noalias_arguments: bool) -> bool:
+    """Whether the function may write what was read."""
     written = {
         root.identity: root
         for op in walk(function)
@@ -103,7 +104,7 @@ def _are_written(copied: list[Root], function: Operation, noalias_arguments: boo
     return any(
         root.identity == identity
         or may_alias(root, other, assume_noalias_arguments=noalias_arguments)
-        for root in {root.identity: root for root in copied}.values()
+        for root in {root.identity: root for root in read}.values()
         for identity, other in written.items()
     )
 

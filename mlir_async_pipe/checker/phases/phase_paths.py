@@ -47,7 +47,7 @@ from mlir_async_pipe.checker.phases.role_unions import Done, history, shape_and_
 from mlir_async_pipe.checker.phases.rotations import Rotations
 from mlir_async_pipe.checker.phases.warp_clocks import WarpClasses, WarpClocks, warps_of
 from mlir_async_pipe.checker.precision import MERGED, OpenError, RefineError, Rung
-from mlir_async_pipe.checker.step_graph import Block, ControlEdge, Run
+from mlir_async_pipe.checker.step_graph import ARRIVED, Block, ControlEdge, Run
 from mlir_async_pipe.facts.flow.algorithms import reached
 
 # The states that came where paths meet, each followed once; of those of roles, one for all of a shape.
@@ -112,8 +112,6 @@ SEARCHED, AT_ONCE = 8, 50
 # So many times that where threads take one path, or one state stands for many; and where there is a path
 # for each remainder of a number.
 TOGETHER_FACTOR, BY_RESIDUES = 2, 2
-# The first step of a block that a state has arrived at before.
-ARRIVED = -1
 
 Plan = Callable[[PathState, Spot], None]
 
