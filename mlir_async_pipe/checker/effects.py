@@ -447,8 +447,8 @@ class Effects:
         """A sum as a number of the thread and what its block has and keeps, if that is all."""
         if atom not in self._apart:
             own, rest = _own_part(atom)
-            kept = all(self.owners.is_kept(part) for part in rest.symbols)
-            self._apart[atom] = ((own, rest),) if own.terms and kept else ()
+            kept = own.terms and rest.terms and all(map(self.owners.is_kept, rest.symbols))
+            self._apart[atom] = ((own, rest),) if kept else ()
         return self._apart[atom]
 
     def _in_need(self, state: State, condition: int, holds: bool) -> ThreadRange | None:
@@ -535,14 +535,15 @@ def thread_ranges(state: State, base: Mapping[Atom, Any]) -> ThreadRange:
         for entry in facts.items()
         if entry[0][0] in ("call", "sum") and is_thread_condition(entry[0])
     ]
-    for atom in [atom for atom in facts if atom.kind == "sum"]:
+    for atom in (atom for atom in facts if atom.kind == "sum"):
         own, rest = _own_part(atom)
         if own.terms and rest.terms and all(part.kind == "iteration" for part in rest.symbols):
             # Of tid + 4 k < 5 in iteration 1: tid < 1.
             held, other = (forms.bounds(form, facts) for form in (forms.form_under(atom), rest))
-            usual, part = forms.bounds(own, facts), sums.difference(held, other)
-            if sums.both(usual, part) != usual:
-                made.append((forms.sum_atom(own), AtomRange(*sums.both(usual, part))))
+            usual = forms.bounds(own, facts)
+            here = sums.both(usual, sums.difference(held, other))
+            if here != usual:
+                made.append((forms.sum_atom(own), AtomRange(*here)))
     return (*ids, *sorted(made, key=repr)) if made else ids
 
 

@@ -334,13 +334,9 @@ def grid_size(kernel: Operation, grids: Launches | None = None) -> Size | None:
 
 def launched_along(kernel: Operation, axis: int, least: int) -> int | None:
     """Blocks along an axis, `least` where no launch says how many; None where launches differ."""
-    launches = (
-        [kernel]
-        if kernel.name == "gpu.launch"
-        else launches_by_kernel(outermost(kernel)).get(name_at_launch(kernel), [])
-        if is_function(kernel)
-        else []
-    )
+    launches = [kernel] if kernel.name == "gpu.launch" else []
+    if is_function(kernel):
+        launches = launches_by_kernel(outermost(kernel)).get(name_at_launch(kernel), [])
     given = {constant_value(op.operands[first_size(op, "grid") + axis]) for op in launches} - {None}
     return None if len(given) > 1 else next(iter(given), least)
 

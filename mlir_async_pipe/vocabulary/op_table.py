@@ -102,7 +102,7 @@ def use_of(op: Any) -> PhaseUse | None:
 
 # How others read the id of a block, or of its cluster (PTX ISA, special registers; LLVM, AMDGPU intrinsics).
 _NAMED_IN = frozenset({CALL, INLINE_ASSEMBLY, *CALL_OPS})
-_BLOCK_IDS = ("ctaid", "clusterid", "workgroup.id", "workgroup_id", "group_id", "WorkgroupId")
+_BLOCK_IDS = ("ctaid", "clusterid", "workgroup.id", "group_id", "WorkgroupId")
 
 
 def names_block(op: Any) -> bool:

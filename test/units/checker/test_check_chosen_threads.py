@@ -40,7 +40,7 @@ def if_(*conditions: str, then: str = STORE) -> str:
 def part(kept: str, place: str) -> str:
     there = "memref.store %one, %b[%place] : memref<64xf32>"
     made = f"%w = arith.divui %t, %c32 : index\n%place = arith.remui %t, {place} : index\n"
-    return made + if_(f"{kept}", then=there)
+    return made + if_(kept, then=there)
 
 
 # The right one, and one that races.
